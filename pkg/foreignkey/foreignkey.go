@@ -1,0 +1,160 @@
+// Package foreignkey finds the references of manifests to one another, and the order that they put the manifests in.
+package foreignkey
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+
+	"github.com/pkg/errors"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/plantonhq/project-planton/apis/org/project_planton/shared/cloudresourcekind"
+	foreignkeyv1 "github.com/plantonhq/project-planton/apis/org/project_planton/shared/foreignkey/v1"
+	"github.com/plantonhq/project-planton/pkg/kinds"
+)
+
+// outputsPrefix is what the field path of a reference starts with: only outputs can be referred to.
+const outputsPrefix = "status.outputs."
+
+// Reference is a field of a manifest whose value comes from another resource.
+type Reference struct {
+	// FieldPath is where the reference stands, such as "spec.cluster".
+	FieldPath string
+	// Kind is the kind of the other resource.
+	Kind kinds.Kind
+	// Env is the environment of the other resource; empty when it is that of the manifest.
+	Env string
+	// Name is the name (metadata.name) of the other resource.
+	Name string
+	// OutputKey is the output that the value is, such as "cluster_id".
+	OutputKey string
+	// Ref is the field itself, so that its value can be put in its place.
+	Ref *foreignkeyv1.StringValueOrRef
+}
+
+// String returns the reference as a person would write it.
+func (r Reference) String() string {
+	name := r.Name
+	if r.Env != "" {
+		name = r.Env + "/" + name
+	}
+	return fmt.Sprintf("%s: %s %s, output %s", r.FieldPath, r.Kind.Name, name, r.OutputKey)
+}
+
+// Of returns the references of a manifest, in the order of its fields. Fields with a literal value are not among them. It fails
+// when a reference names no kind and its field has no default one, or when it points at something that is no output of the kind.
+func Of(target proto.Message) ([]Reference, error) {
+	var found []Reference
+	err := walk(target.ProtoReflect(), "", func(path string, options proto.Message, value *foreignkeyv1.StringValueOrRef) error {
+		if value.GetValueFrom() == nil {
+			return nil
+		}
+		reference, err := parse(path, options, value)
+		if err != nil {
+			return err
+		}
+		found = append(found, reference)
+		return nil
+	})
+	return found, err
+}
+
+func parse(path string, options proto.Message, value *foreignkeyv1.StringValueOrRef) (Reference, error) {
+	from := value.GetValueFrom()
+	number := from.GetKind()
+	if number == 0 && options != nil && proto.HasExtension(options, foreignkeyv1.E_DefaultKind) {
+		number, _ = proto.GetExtension(options, foreignkeyv1.E_DefaultKind).(cloudresourcekind.CloudResourceKind)
+	}
+	kind, ok := kinds.ByNumber(number)
+	if !ok {
+		return Reference{}, errors.Errorf("%s.value_from: kind is missing and the field has no default one", path)
+	}
+	fieldPath := from.GetFieldPath()
+	if fieldPath == "" {
+		fieldPath = defaultFieldPath(options, kind)
+	}
+	key, ok := strings.CutPrefix(fieldPath, outputsPrefix)
+	if !ok {
+		return Reference{}, errors.Errorf("%s.value_from.field_path: %q does not name an output (%s...)", path, fieldPath, outputsPrefix)
+	}
+	known := kind.OutputFields()
+	for _, output := range known {
+		if output == key {
+			return Reference{FieldPath: path, Kind: kind, Env: from.GetEnv(), Name: from.GetName(), OutputKey: key, Ref: value}, nil
+		}
+	}
+	return Reference{}, errors.Errorf("%s.value_from.field_path: %s has no output %q; it has %s",
+		path, kind.Name, key, strings.Join(known, ", "))
+}
+
+// defaultFieldPath is the field's default when the reference is to the field's default kind; the default of one kind says nothing
+// of another.
+func defaultFieldPath(options proto.Message, kind kinds.Kind) string {
+	if options == nil {
+		return ""
+	}
+	if number, _ := proto.GetExtension(options, foreignkeyv1.E_DefaultKind).(cloudresourcekind.CloudResourceKind); number != kind.Number {
+		return ""
+	}
+	path, _ := proto.GetExtension(options, foreignkeyv1.E_DefaultKindFieldPath).(string)
+	return path
+}
+
+type visitor func(path string, options proto.Message, value *foreignkeyv1.StringValueOrRef) error
+
+// walk visits every StringValueOrRef that is set, in the order of the fields.
+func walk(message protoreflect.Message, prefix string, visit visitor) error {
+	fields := message.Descriptor().Fields()
+	for i := range fields.Len() {
+		field := fields.Get(i)
+		if field.Message() == nil || !message.Has(field) {
+			continue
+		}
+		path := prefix + string(field.Name())
+		var err error
+		switch {
+		case field.IsMap():
+			err = walkMap(field, message.Get(field).Map(), path, visit)
+		case field.IsList():
+			list := message.Get(field).List()
+			for j := 0; j < list.Len() && err == nil; j++ {
+				err = walkMessage(field, list.Get(j).Message(), fmt.Sprintf("%s[%d]", path, j), visit)
+			}
+		default:
+			err = walkMessage(field, message.Get(field).Message(), path, visit)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func walkMap(field protoreflect.FieldDescriptor, values protoreflect.Map, path string, visit visitor) error {
+	if field.MapValue().Message() == nil {
+		return nil
+	}
+	keys := make([]string, 0, values.Len())
+	byKey := map[string]protoreflect.Message{}
+	values.Range(func(key protoreflect.MapKey, value protoreflect.Value) bool {
+		keys = append(keys, key.String())
+		byKey[key.String()] = value.Message()
+		return true
+	})
+	sort.Strings(keys)
+	for _, key := range keys {
+		if err := walkMessage(field, byKey[key], fmt.Sprintf("%s[%q]", path, key), visit); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func walkMessage(field protoreflect.FieldDescriptor, message protoreflect.Message, path string, visit visitor) error {
+	if value, ok := message.Interface().(*foreignkeyv1.StringValueOrRef); ok {
+		return visit(path, field.Options(), value)
+	}
+	return walk(message, path+".", visit)
+}

@@ -1,0 +1,137 @@
+// Package stackidentity tells which Pulumi stack holds the state of a resource.
+//
+// The rule, from kind, organization, environment and name:
+//
+//   - the organization is "organization", the only one that self-managed backends know;
+//   - the project is the kind in lower case, such as "civokubernetescluster";
+//   - the stack is "<org>.<env>.<name>", with "_" for the one of org and env that is missing, or just "<name>" when both are.
+//
+// Each part is lowered, and characters other than a-z, 0-9 and '-' become '-'; a part that this changed gets "-" and six
+// hexadecimal digits of its hash, so that two names never share a stack.
+//
+// Labels of the manifest override the rule: LabelStackFQDN, or LabelOrganization, LabelProject and LabelStackName.
+package stackidentity
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"regexp"
+	"strings"
+
+	"github.com/pkg/errors"
+
+	"github.com/plantonhq/project-planton/apis/org/project_planton/shared"
+	"github.com/plantonhq/project-planton/pkg/kinds"
+)
+
+// Labels that override the rule.
+const (
+	// LabelStackFQDN names the stack in full: "organization/project/stack".
+	LabelStackFQDN = "pulumi.project-planton.org/stack.fqdn"
+	// LabelOrganization names the organization of the Pulumi backend.
+	LabelOrganization = "pulumi.project-planton.org/organization"
+	// LabelProject names the Pulumi project.
+	LabelProject = "pulumi.project-planton.org/project"
+	// LabelStackName names the stack in its project.
+	LabelStackName = "pulumi.project-planton.org/stack.name"
+)
+
+// defaultOrganization is what Pulumi's self-managed backends call the one organization they know.
+const defaultOrganization = "organization"
+
+// Identity names a Pulumi stack.
+type Identity struct {
+	// Organization is the organization of the Pulumi backend; "organization" for self-managed ones.
+	Organization string
+	// Project is the Pulumi project.
+	Project string
+	// Stack is the stack's name in its project.
+	Stack string
+}
+
+// String returns "organization/project/stack", as a Pulumi stack reference takes it.
+func (i Identity) String() string {
+	return i.Organization + "/" + i.Project + "/" + i.Stack
+}
+
+// part is what Pulumi accepts for the names of organizations, projects and stacks.
+var part = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,100}$`)
+
+// For tells the stack of a manifest. It fails when the metadata has no name or when a label that overrides the rule is
+// malformed.
+func For(kind kinds.Kind, metadata *shared.CloudResourceMetadata) (Identity, error) {
+	if metadata.GetName() == "" {
+		return Identity{}, errors.Errorf("name the stack of a %s: metadata.name is missing", kind.Name)
+	}
+	identity := byRule(kind, metadata.GetOrg(), metadata.GetEnv(), metadata.GetName())
+	labels := metadata.GetLabels()
+	if fqdn, ok := labels[LabelStackFQDN]; ok {
+		parts := strings.Split(fqdn, "/")
+		if len(parts) != 3 {
+			return Identity{}, errors.Errorf("label %s: %q must be organization/project/stack", LabelStackFQDN, fqdn)
+		}
+		identity = Identity{Organization: parts[0], Project: parts[1], Stack: parts[2]}
+	}
+	override(&identity.Organization, labels[LabelOrganization])
+	override(&identity.Project, labels[LabelProject])
+	override(&identity.Stack, labels[LabelStackName])
+	for _, name := range []string{identity.Organization, identity.Project, identity.Stack} {
+		if !part.MatchString(name) {
+			return Identity{}, errors.Errorf(
+				"stack %s of %s %q: %q must be 1 to 100 letters, digits, '-', '_' or '.'", identity, kind.Name, metadata.GetName(), name)
+		}
+	}
+	return identity, nil
+}
+
+// ForReference tells by the rule the stack of a resource that a manifest refers to. The resource belongs to the organization of
+// the referring manifest, and to its environment when env is empty. Labels of the referred manifest are not known here.
+func ForReference(kind kinds.Kind, env, name string, from *shared.CloudResourceMetadata) (Identity, error) {
+	if env == "" {
+		env = from.GetEnv()
+	}
+	return For(kind, &shared.CloudResourceMetadata{Org: from.GetOrg(), Env: env, Name: name})
+}
+
+func byRule(kind kinds.Kind, org, env, name string) Identity {
+	stack := clean(name)
+	if org != "" || env != "" {
+		stack = orUnderscore(org) + "." + orUnderscore(env) + "." + stack
+	}
+	return Identity{Organization: defaultOrganization, Project: strings.ToLower(kind.Name), Stack: stack}
+}
+
+func override(field *string, label string) {
+	if label != "" {
+		*field = label
+	}
+}
+
+func orUnderscore(name string) string {
+	if name == "" {
+		return "_"
+	}
+	return clean(name)
+}
+
+// partLength keeps three parts with their hashes under Pulumi's limit of 100 characters for a stack's name.
+const partLength = 32
+
+// clean makes a name fit to be a part of a stack's name, injectively but for collisions of the hash.
+func clean(name string) string {
+	cleaned := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= '0' && r <= '9', r == '-':
+			return r
+		case r >= 'A' && r <= 'Z':
+			return r - 'A' + 'a'
+		default:
+			return '-'
+		}
+	}, name)
+	if cleaned == name && len(name) <= partLength {
+		return name
+	}
+	sum := sha256.Sum256([]byte(name))
+	return cleaned[:min(len(cleaned), partLength-7)] + "-" + hex.EncodeToString(sum[:])[:6]
+}

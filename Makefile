@@ -1,0 +1,72 @@
+# Everything a developer or CI does, by name. `make help` lists it.
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+
+# The module that holds buf/validate/validate.proto. It is data for buf, not a Go dependency; the Go checksum database
+# vouches for it all the same.
+PROTOVALIDATE := github.com/bufbuild/protovalidate@v1.2.2
+
+.PHONY: help
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 20
+
+.PHONY: demo
+demo: ## provision clusters on both clouds, emulated on this machine, and take them down again
+	@go run ./internal/demo
+
+.PHONY: test
+test: generate-check lint unit ## everything that CI runs
+
+.PHONY: unit
+unit: pulumi-cli ## the tests of every package, the end-to-end ones on the real engine included
+	go test -timeout 40m ./...
+
+.PHONY: race
+race: pulumi-cli ## the tests of the concurrent parts under the race detector
+	go test -race -timeout 40m ./pkg/emulator/... ./pkg/nativeprovider/...
+
+.PHONY: lint
+lint: ## go vet and the linter
+	go vet ./...
+	$$(tools/tool golangci-lint) run ./...
+
+.PHONY: pulumi-cli
+pulumi-cli: ## build the Pulumi CLI into the user's cache, unless one is there or on PATH
+	@go run ./internal/findpulumi >/dev/null
+
+.build/protovalidate:
+	@mkdir -p .build
+	@dir=$$(cd tools && go mod download -json $(PROTOVALIDATE) | sed -n 's/.*"Dir": "\(.*\)".*/\1/p') && \
+		cp -r "$$dir/proto/protovalidate" $@.new && chmod -R u+w $@.new && mv $@.new $@
+
+.PHONY: generate
+generate: lint-protos ## generate Go from the protos
+	@gen=$$(tools/tool protoc-gen-go) && PATH="$$(dirname $$gen):$$PATH" $$(tools/tool buf) generate
+
+.PHONY: lint-protos
+lint-protos: .build/protovalidate ## format and rules of the protos
+	@buf=$$(tools/tool buf) && $$buf format --diff --exit-code apis && $$buf lint
+
+.PHONY: generate-check
+generate-check: lint-protos breaking ## fail when the generated Go is not what the protos say
+	@fresh=$$(mktemp -d) && trap 'rm -rf "$$fresh"' EXIT && gen=$$(tools/tool protoc-gen-go) && \
+		PATH="$$(dirname $$gen):$$PATH" $$(tools/tool buf) generate -o "$$fresh" && \
+		(cd "$$fresh" && find apis -name '*.pb.go' | sort) > "$$fresh/want" && find apis -name '*.pb.go' | sort > "$$fresh/have" && \
+		diff -u "$$fresh/have" "$$fresh/want" && while read -r f; do cmp "$$f" "$$fresh/$$f" || exit 1; done < "$$fresh/want" || \
+		{ echo "the generated Go under apis/ is stale: run make generate and commit" >&2; exit 1; }
+
+.PHONY: breaking
+breaking: .build/protovalidate ## fail when the protos break what is promised (apis/baseline.binpb)
+	@$$(tools/tool buf) breaking --against apis/baseline.binpb
+
+.PHONY: build
+build: ## build the commands into bin/
+	go build -trimpath -o bin/ ./cmd/...
+
+.PHONY: install-plugins
+install-plugins: ## install the native plugins, so that plain `pulumi up` uses them instead of downloading the official ones
+	sh tools/install-plugins
+
+.PHONY: clean
+clean: ## remove what was built in the checkout
+	rm -rf .build bin

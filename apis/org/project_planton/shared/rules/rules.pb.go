@@ -116,6 +116,14 @@ var file_org_project_planton_shared_rules_rules_proto_extTypes = []protoimpl.Ext
 	{
 		ExtendedType:  (*validate.StringRules)(nil),
 		ExtensionType: (*bool)(nil),
+		Field:         200113,
+		Name:          "org.project_planton.shared.rules.digitalocean_user_tag",
+		Tag:           "varint,200113,opt,name=digitalocean_user_tag",
+		Filename:      "org/project_planton/shared/rules/rules.proto",
+	},
+	{
+		ExtendedType:  (*validate.StringRules)(nil),
+		ExtensionType: (*bool)(nil),
 		Field:         200112,
 		Name:          "org.project_planton.shared.rules.http_endpoint",
 		Tag:           "varint,200112,opt,name=http_endpoint",
@@ -171,10 +179,15 @@ var (
 	//
 	// optional bool ip_or_network = 200111;
 	E_IpOrNetwork = &file_org_project_planton_shared_rules_rules_proto_extTypes[10]
+	// A tag that DigitalOcean or its provider plugin does not keep for itself. The plugin adds such tags by itself and leaves
+	// them out when it reads, so one given by a user would be a difference on every run.
+	//
+	// optional bool digitalocean_user_tag = 200113;
+	E_DigitaloceanUserTag = &file_org_project_planton_shared_rules_rules_proto_extTypes[11]
 	// An http or https URL with a host.
 	//
 	// optional bool http_endpoint = 200112;
-	E_HttpEndpoint = &file_org_project_planton_shared_rules_rules_proto_extTypes[11]
+	E_HttpEndpoint = &file_org_project_planton_shared_rules_rules_proto_extTypes[12]
 )
 
 var File_org_project_planton_shared_rules_rules_proto protoreflect.FileDescriptor
@@ -187,10 +200,10 @@ const file_org_project_planton_shared_rules_rules_proto_rawDesc = "" +
 	"\tdns_label\x12kmust be a DNS label: 1 to 63 lower-case letters, digits and '-', starting and ending with a letter or digit\x1a=!rule || this.matches('^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$')R\bdnsLabel:\x86\x02\n" +
 	"\x11digitalocean_name\x12\x19.buf.validate.StringRules\x18\xa6\x9b\f \x01(\bB\xbb\x01\xc2H\xb7\x01\n" +
 	"\xb4\x01\n" +
-	"\x11digitalocean_name\x12_must be 1 to 255 lower-case letters, digits and '-', starting and ending with a letter or digit\x1a>!rule || this.matches('^[a-z0-9]([-a-z0-9]{0,253}[a-z0-9])?$')R\x10digitaloceanName:\x9c\x03\n" +
-	"\x0ekubernetes_key\x12\x19.buf.validate.StringRules\x18\xa7\x9b\f \x01(\bB\xd7\x02\xc2H\xd3\x02\n" +
-	"\xd0\x02\n" +
-	"\x0ekubernetes_key\x12\x96\x01must be a Kubernetes key: an optional DNS subdomain and '/', then 1 to 63 letters, digits, '-', '_' or '.', starting and ending with a letter or digit\x1a\xa4\x01!rule || (this.size() <= 317 && this.matches('^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$'))R\rkubernetesKey:\xb6\x02\n" +
+	"\x11digitalocean_name\x12_must be 1 to 255 lower-case letters, digits and '-', starting and ending with a letter or digit\x1a>!rule || this.matches('^[a-z0-9]([-a-z0-9]{0,253}[a-z0-9])?$')R\x10digitaloceanName:\xd5\x03\n" +
+	"\x0ekubernetes_key\x12\x19.buf.validate.StringRules\x18\xa7\x9b\f \x01(\bB\x90\x03\xc2H\x8c\x03\n" +
+	"\x89\x03\n" +
+	"\x0ekubernetes_key\x12\xb0\x01must be a Kubernetes key: an optional DNS subdomain of at most 253 characters and '/', then 1 to 63 letters, digits, '-', '_' or '.', starting and ending with a letter or digit\x1a\xc3\x01!rule || (this.matches('^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$') && (!this.contains('/') || this.indexOf('/') <= 253))R\rkubernetesKey:\xb6\x02\n" +
 	"\x10kubernetes_value\x12\x19.buf.validate.StringRules\x18\xa8\x9b\f \x01(\bB\xed\x01\xc2H\xe9\x01\n" +
 	"\xe6\x01\n" +
 	"\x10kubernetes_value\x12zmust be a Kubernetes value: empty, or 1 to 63 letters, digits, '-', '_' or '.', starting and ending with a letter or digit\x1aV!rule || this == '' || this.matches('^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$')R\x0fkubernetesValue:\x84\x03\n" +
@@ -216,7 +229,10 @@ const file_org_project_planton_shared_rules_rules_proto_rawDesc = "" +
 	"ip_network\x12_must be a network in CIDR notation with the host bits zero, such as 203.0.113.0/24 or 0.0.0.0/0\x1a\x1e!rule || this.isIpPrefix(true)R\tipNetwork:\xe3\x01\n" +
 	"\rip_or_network\x12\x19.buf.validate.StringRules\x18\xaf\x9b\f \x01(\bB\xa1\x01\xc2H\x9d\x01\n" +
 	"\x9a\x01\n" +
-	"\rip_or_network\x12Zmust be an IP address or a network in CIDR notation, such as 203.0.113.7 or 203.0.113.0/24\x1a-!rule || this.isIp() || this.isIpPrefix(true)R\vipOrNetwork:\xeb\x01\n" +
+	"\rip_or_network\x12Zmust be an IP address or a network in CIDR notation, such as 203.0.113.7 or 203.0.113.0/24\x1a-!rule || this.isIp() || this.isIpPrefix(true)R\vipOrNetwork:\xdf\x02\n" +
+	"\x15digitalocean_user_tag\x12\x19.buf.validate.StringRules\x18\xb1\x9b\f \x01(\bB\x8d\x02\xc2H\x89\x02\n" +
+	"\x86\x02\n" +
+	"\x15digitalocean_user_tag\x12omust not be a reserved tag (k8s, k8s:*, terraform:*): DigitalOcean and its provider plugin set those themselves\x1a|!rule || !(this.lowerAscii() == 'k8s' || this.lowerAscii().startsWith('k8s:') || this.lowerAscii().startsWith('terraform:'))R\x13digitaloceanUserTag:\xeb\x01\n" +
 	"\rhttp_endpoint\x12\x19.buf.validate.StringRules\x18\xb0\x9b\f \x01(\bB\xa8\x01\xc2H\xa4\x01\n" +
 	"\xa1\x01\n" +
 	"\rhttp_endpoint\x12Fmust be an http or https URL with a host, such as https://api.civo.com\x1aH!rule || this == '' || (this.isUri() && this.matches('^https?://[^/]+'))R\fhttpEndpointBLZJgithub.com/plantonhq/project-planton/apis/org/project_planton/shared/rules"
@@ -236,11 +252,12 @@ var file_org_project_planton_shared_rules_rules_proto_depIdxs = []int32{
 	0,  // 8: org.project_planton.shared.rules.ipv4_network:extendee -> buf.validate.StringRules
 	0,  // 9: org.project_planton.shared.rules.ip_network:extendee -> buf.validate.StringRules
 	0,  // 10: org.project_planton.shared.rules.ip_or_network:extendee -> buf.validate.StringRules
-	0,  // 11: org.project_planton.shared.rules.http_endpoint:extendee -> buf.validate.StringRules
-	12, // [12:12] is the sub-list for method output_type
-	12, // [12:12] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	0,  // [0:12] is the sub-list for extension extendee
+	0,  // 11: org.project_planton.shared.rules.digitalocean_user_tag:extendee -> buf.validate.StringRules
+	0,  // 12: org.project_planton.shared.rules.http_endpoint:extendee -> buf.validate.StringRules
+	13, // [13:13] is the sub-list for method output_type
+	13, // [13:13] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	0,  // [0:13] is the sub-list for extension extendee
 	0,  // [0:0] is the sub-list for field type_name
 }
 
@@ -256,7 +273,7 @@ func file_org_project_planton_shared_rules_rules_proto_init() {
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_org_project_planton_shared_rules_rules_proto_rawDesc), len(file_org_project_planton_shared_rules_rules_proto_rawDesc)),
 			NumEnums:      0,
 			NumMessages:   0,
-			NumExtensions: 12,
+			NumExtensions: 13,
 			NumServices:   0,
 		},
 		GoTypes:           file_org_project_planton_shared_rules_rules_proto_goTypes,

@@ -212,16 +212,18 @@ const file_org_project_planton_provider_civo_civofirewall_v1_spec_proto_rawDesc 
 	"\x04tags\x18\x05 \x03(\tB\x10\xbaH\r\x92\x01\n" +
 	"\x18\x01\"\x06r\x04\xd8\xdaa\x01R\x04tags\x12O\n" +
 	"\x06region\x18e \x01(\x0e2-.org.project_planton.provider.civo.CivoRegionB\b\xbaH\x05\x82\x01\x02\x10\x01R\x06region:\x9c\x01\xbaH\x98\x01\x1a\x95\x01\n" +
-	"\x0efirewall.rules\x12Ginbound_rules and outbound_rules are both empty; give at least one rule\x1a:this.inbound_rules.size() + this.outbound_rules.size() > 0\"\x92\x06\n" +
-	"\x10CivoFirewallRule\x123\n" +
-	"\bprotocol\x18\x01 \x01(\tB\x17\xbaH\x14r\x12R\x00R\x03tcpR\x03udpR\x04icmpR\bprotocol\x12\xc1\x03\n" +
+	"\x0efirewall.rules\x12Ginbound_rules and outbound_rules are both empty; give at least one rule\x1a:this.inbound_rules.size() + this.outbound_rules.size() > 0\"\xf5\a\n" +
+	"\x10CivoFirewallRule\x12\x89\x01\n" +
+	"\bprotocol\x18\x01 \x01(\tBm\xbaHj\xba\x01g\n" +
+	"\x16firewall_rule.protocol\x12)must be tcp, udp or icmp; tcp when absent\x1a\"this in ['', 'tcp', 'udp', 'icmp']R\bprotocol\x12\xfc\x03\n" +
 	"\n" +
-	"port_range\x18\x02 \x01(\tB\xa1\x03\xbaH\x9d\x03\xba\x01\x8b\x01\n" +
+	"port_range\x18\x02 \x01(\tB\xdc\x03\xbaH\xd8\x03\xba\x01\xb4\x01\n" +
 	"\n" +
-	"port_range\x12Cmust be a port, such as 443, or a range of ports, such as 8000-9000\x1a8this == '' || this.matches('^[0-9]{1,5}(-[0-9]{1,5})?$')\xba\x01\x8a\x02\n" +
-	"\x11port_range.bounds\x12.ports must be from 1 to 65535, the lower first\x1a\xc4\x01this == '' || !this.matches('^[0-9]{1,5}(-[0-9]{1,5})?$') || (this.split('-').all(p, int(p) >= 1 && int(p) <= 65535) && int(this.split('-')[0]) <= int(this.split('-')[this.split('-').size() - 1]))R\tportRange\x12(\n" +
-	"\x05cidrs\x18\x03 \x03(\tB\x12\xbaH\x0f\x92\x01\f\b\x01\x18\x01\"\x06r\x04\xf0\xdaa\x01R\x05cidrs\x12,\n" +
-	"\x06action\x18\x04 \x01(\tB\x14\xbaH\x11r\x0fR\x00R\x05allowR\x04denyR\x06action\x12\x1e\n" +
+	"port_range\x12Zmust be a port, such as 443, or a range of ports, such as 8000-9000, without leading zeros\x1aJthis == '' || this.matches('^(0|[1-9][0-9]{0,4})(-(0|[1-9][0-9]{0,4}))?$')\xba\x01\x9c\x02\n" +
+	"\x11port_range.bounds\x12.ports must be from 1 to 65535, the lower first\x1a\xd6\x01this == '' || !this.matches('^(0|[1-9][0-9]{0,4})(-(0|[1-9][0-9]{0,4}))?$') || (this.split('-').all(p, int(p) >= 1 && int(p) <= 65535) && int(this.split('-')[0]) <= int(this.split('-')[this.split('-').size() - 1]))R\tportRange\x12(\n" +
+	"\x05cidrs\x18\x03 \x03(\tB\x12\xbaH\x0f\x92\x01\f\b\x01\x18\x01\"\x06r\x04\xf0\xdaa\x01R\x05cidrs\x12}\n" +
+	"\x06action\x18\x04 \x01(\tBe\xbaHb\xba\x01_\n" +
+	"\x14firewall_rule.action\x12(must be allow or deny; allow when absent\x1a\x1dthis in ['', 'allow', 'deny']R\x06action\x12\x1e\n" +
 	"\x05label\x18\x05 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x05label:\x8c\x01\xbaH\x88\x01\x1a\x85\x01\n" +
 	"!firewall_rule.port_range_required\x12.port_range is required unless protocol is icmp\x1a0this.protocol == 'icmp' || this.port_range != ''BlZjgithub.com/plantonhq/project-planton/apis/org/project_planton/provider/civo/civofirewall/v1;civofirewallv1b\x06proto3"
 

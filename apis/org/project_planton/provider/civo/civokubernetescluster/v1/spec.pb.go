@@ -482,7 +482,7 @@ var File_org_project_planton_provider_civo_civokubernetescluster_v1_spec_proto p
 
 const file_org_project_planton_provider_civo_civokubernetescluster_v1_spec_proto_rawDesc = "" +
 	"\n" +
-	"Eorg/project_planton/provider/civo/civokubernetescluster/v1/spec.proto\x12:org.project_planton.provider.civo.civokubernetescluster.v1\x1a\x1bbuf/validate/validate.proto\x1aForg/project_planton/provider/civo/civokubernetesnodepool/v1/spec.proto\x1a.org/project_planton/provider/civo/region.proto\x1a:org/project_planton/shared/foreignkey/v1/foreign_key.proto\x1a,org/project_planton/shared/rules/rules.proto\"\xbc\x12\n" +
+	"Eorg/project_planton/provider/civo/civokubernetescluster/v1/spec.proto\x12:org.project_planton.provider.civo.civokubernetescluster.v1\x1a\x1bbuf/validate/validate.proto\x1aForg/project_planton/provider/civo/civokubernetesnodepool/v1/spec.proto\x1a.org/project_planton/provider/civo/region.proto\x1a:org/project_planton/shared/foreignkey/v1/foreign_key.proto\x1a,org/project_planton/shared/rules/rules.proto\"\xf0\x12\n" +
 	"\x19CivoKubernetesClusterSpec\x12/\n" +
 	"\fcluster_name\x18\x01 \x01(\tB\f\xbaH\t\xc8\x01\x01r\x04\xa8\xdaa\x01R\vclusterName\x12R\n" +
 	"\x06region\x18\x02 \x01(\x0e2-.org.project_planton.provider.civo.CivoRegionB\v\xbaH\b\xc8\x01\x01\x82\x01\x02\x10\x01R\x06region\x12\xbb\x02\n" +
@@ -500,18 +500,17 @@ const file_org_project_planton_provider_civo_civokubernetescluster_v1_spec_proto
 	"\fcluster_type\x18g \x01(\x0e2U.org.project_planton.provider.civo.civokubernetescluster.v1.CivoKubernetesClusterTypeB\b\xbaH\x05\x82\x01\x02\x10\x01R\vclusterType\x12\xfc\x01\n" +
 	"\fapplications\x18h \x03(\tB\xd7\x01\xbaH\xd3\x01\x92\x01\xcf\x01\x18\x01\"\xca\x01\xba\x01\xc6\x01\n" +
 	"\x10civo_application\x12omust be the name of one marketplace application, optionally with a plan (mysql:5GB), without ',' or white space\x1aAthis.matches('^-?[A-Za-z0-9][A-Za-z0-9._-]*(:[A-Za-z0-9._-]+)?$')R\fapplications\x12\x8d\x01\n" +
-	"\x15additional_node_pools\x18i \x03(\v2Y.org.project_planton.provider.civo.civokubernetescluster.v1.CivoKubernetesClusterNodePoolR\x13additionalNodePools:\x99\x05\xbaH\x95\x05\x1a\xd9\x01\n" +
+	"\x15additional_node_pools\x18i \x03(\v2Y.org.project_planton.provider.civo.civokubernetescluster.v1.CivoKubernetesClusterNodePoolR\x13additionalNodePools:\xcd\x05\xbaH\xc9\x05\x1a\xd9\x01\n" +
 	"\x14cluster_type.version\x12Ta talos version (talos-vX.Y.Z) goes with cluster_type: talos, a k3s version with k3s\x1akthis.kubernetes_version == '' || (this.kubernetes_version.startsWith('talos-')) == (this.cluster_type == 2)\x1ak\n" +
-	"\tcni.talos\x122cni: cilium cannot be had with cluster_type: talos\x1a*!(this.cni == 2 && this.cluster_type == 2)\x1a\xc9\x02\n" +
-	"\x16node_pools.unique_name\x12lnode pools of one cluster need different names, that of the default pool included ('default' when not given)\x1a\xc0\x01this.additional_node_pools.all(p, this.additional_node_pools.filter(o, o.name == p.name).size() == 1 && p.name != (this.default_node_pool.name == '' ? 'default' : this.default_node_pool.name))\"\xce\x02\n" +
+	"\tcni.talos\x122cni: cilium cannot be had with cluster_type: talos\x1a*!(this.cni == 2 && this.cluster_type == 2)\x1a\xfd\x02\n" +
+	"\x16node_pools.unique_name\x12lnode pools of one cluster need different names, that of the default pool included ('default' when not given)\x1a\xf4\x01this.additional_node_pools.all(p, p.name == '' || (this.additional_node_pools.filter(o, o.name == p.name).size() == 1 && (!has(this.default_node_pool) || p.name != (this.default_node_pool.name == '' ? 'default' : this.default_node_pool.name))))\"\xce\x02\n" +
 	"$CivoKubernetesClusterDefaultNodePool\x12\x1a\n" +
 	"\x04size\x18\x01 \x01(\tB\x06\xbaH\x03\xc8\x01\x01R\x04size\x12)\n" +
 	"\n" +
 	"node_count\x18\x02 \x01(\rB\n" +
 	"\xbaH\a\xc8\x01\x01*\x02 \x00R\tnodeCount\x12\xde\x01\n" +
 	"\x04name\x18e \x01(\tB\xc9\x01\xbaH\xc5\x01\xba\x01\xc1\x01\n" +
-	"\x0enode_pool_name\x12kmust be a DNS label: 1 to 63 lower-case letters, digits and '-', starting and ending with a letter or digit\x1aBthis == '' || this.matches('^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$')R\x04name\"\xa7\n" +
-	"\n" +
+	"\x0enode_pool_name\x12kmust be a DNS label: 1 to 63 lower-case letters, digits and '-', starting and ending with a letter or digit\x1aBthis == '' || this.matches('^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$')R\x04name\"\xc2\v\n" +
 	"\x1dCivoKubernetesClusterNodePool\x12 \n" +
 	"\x04name\x18\x01 \x01(\tB\f\xbaH\t\xc8\x01\x01r\x04\xa8\xdaa\x01R\x04name\x12\x1a\n" +
 	"\x04size\x18\x02 \x01(\tB\x06\xbaH\x03\xc8\x01\x01R\x04size\x12)\n" +
@@ -523,15 +522,15 @@ const file_org_project_planton_provider_civo_civokubernetescluster_v1_spec_proto
 	"\tmin_nodes\x18\x05 \x01(\rR\bminNodes\x12\x1b\n" +
 	"\tmax_nodes\x18\x06 \x01(\rR\bmaxNodes\x12\x99\x01\n" +
 	"\x06labels\x18\a \x03(\v2e.org.project_planton.provider.civo.civokubernetescluster.v1.CivoKubernetesClusterNodePool.LabelsEntryB\x1a\xbaH\x17\x9a\x01\x14\"\n" +
-	"r\b\xb8\xdaa\x01\xc8\xdaa\x01*\x06r\x04\xc0\xdaa\x01R\x06labels\x12\x84\x02\n" +
-	"\x06taints\x18\b \x03(\v2X.org.project_planton.provider.civo.civokubernetesnodepool.v1.CivoKubernetesNodePoolTaintB\x91\x01\xbaH\x8d\x01\xba\x01\x89\x01\n" +
-	"\rtaints.unique\x12'two taints have the same key and effect\x1aOthis.all(t, this.filter(o, o.key == t.key && o.effect == t.effect).size() == 1)R\x06taints\x12\x1b\n" +
+	"r\b\xb8\xdaa\x01\xc8\xdaa\x01*\x06r\x04\xc0\xdaa\x01R\x06labels\x12\xc3\x02\n" +
+	"\x06taints\x18\b \x03(\v2X.org.project_planton.provider.civo.civokubernetesnodepool.v1.CivoKubernetesNodePoolTaintB\xd0\x01\xbaH\xcc\x01\xba\x01\xc8\x01\n" +
+	"\rtaints.unique\x12Wtaints must differ in key or effect: Kubernetes keeps one taint for each key and effect\x1a^this.all(t, t.key == '' || this.filter(o, o.key == t.key && o.effect == t.effect).size() == 1)R\x06taints\x12\x1b\n" +
 	"\tpublic_ip\x18\t \x01(\bR\bpublicIp\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:\xc8\x04\xbaH\xc4\x04\x1a\xad\x01\n" +
-	"\x19autoscale.bounds_required\x12Lwith auto_scale on, min_nodes must be at least 1 and max_nodes must be given\x1aB!this.auto_scale || (this.min_nodes >= 1u && this.max_nodes >= 1u)\x1a\xd1\x01\n" +
-	"\x0fautoscale.order\x12`with auto_scale on, min_nodes <= node_count <= max_nodes must hold: node_count is the first size\x1a\\!this.auto_scale || (this.min_nodes <= this.node_count && this.node_count <= this.max_nodes)\x1a\xbd\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:\xa4\x05\xbaH\xa0\x05\x1a\xad\x01\n" +
+	"\x19autoscale.bounds_required\x12Lwith auto_scale on, min_nodes must be at least 1 and max_nodes must be given\x1aB!this.auto_scale || (this.min_nodes >= 1u && this.max_nodes >= 1u)\x1a\xad\x02\n" +
+	"\x0fautoscale.order\x12`with auto_scale on, min_nodes <= node_count <= max_nodes must hold: node_count is the first size\x1a\xb7\x01!this.auto_scale || ((this.node_count == 0u || this.min_nodes <= this.node_count) && (this.max_nodes == 0u || (this.min_nodes <= this.max_nodes && this.node_count <= this.max_nodes)))\x1a\xbd\x01\n" +
 	"\x1cautoscale.off_without_bounds\x12Zmin_nodes and max_nodes apply only with auto_scale on; remove them or set auto_scale: true\x1aAthis.auto_scale || (this.min_nodes == 0u && this.max_nodes == 0u)*H\n" +
 	"\x18CivoKubernetesClusterCni\x12\x13\n" +
 	"\x0fcni_unspecified\x10\x00\x12\v\n" +

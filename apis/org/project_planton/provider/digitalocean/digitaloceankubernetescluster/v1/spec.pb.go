@@ -532,7 +532,7 @@ var File_org_project_planton_provider_digitalocean_digitaloceankubernetescluster
 
 const file_org_project_planton_provider_digitalocean_digitaloceankubernetescluster_v1_spec_proto_rawDesc = "" +
 	"\n" +
-	"Uorg/project_planton/provider/digitalocean/digitaloceankubernetescluster/v1/spec.proto\x12Jorg.project_planton.provider.digitalocean.digitaloceankubernetescluster.v1\x1a\x1bbuf/validate/validate.proto\x1aVorg/project_planton/provider/digitalocean/digitaloceankubernetesnodepool/v1/spec.proto\x1a6org/project_planton/provider/digitalocean/region.proto\x1a:org/project_planton/shared/foreignkey/v1/foreign_key.proto\x1a,org/project_planton/shared/rules/rules.proto\"\x96\x12\n" +
+	"Uorg/project_planton/provider/digitalocean/digitaloceankubernetescluster/v1/spec.proto\x12Jorg.project_planton.provider.digitalocean.digitaloceankubernetescluster.v1\x1a\x1bbuf/validate/validate.proto\x1aVorg/project_planton/provider/digitalocean/digitaloceankubernetesnodepool/v1/spec.proto\x1a6org/project_planton/provider/digitalocean/region.proto\x1a:org/project_planton/shared/foreignkey/v1/foreign_key.proto\x1a,org/project_planton/shared/rules/rules.proto\"\xce\x12\n" +
 	"!DigitalOceanKubernetesClusterSpec\x12/\n" +
 	"\fcluster_name\x18\x01 \x01(\tB\f\xbaH\t\xc8\x01\x01r\x04\xb0\xdaa\x01R\vclusterName\x12b\n" +
 	"\x06region\x18\x02 \x01(\x0e2=.org.project_planton.provider.digitalocean.DigitalOceanRegionB\v\xbaH\b\xc8\x01\x01\x82\x01\x02\x10\x01R\x06region\x12\xbd\x02\n" +
@@ -547,17 +547,17 @@ const file_org_project_planton_provider_digitalocean_digitaloceankubernetesclust
 	"\x14registry_integration\x18\t \x01(\bR\x13registryIntegration\x12\\\n" +
 	"\"control_plane_firewall_allowed_ips\x18\n" +
 	" \x03(\tB\x10\xbaH\r\x92\x01\n" +
-	"\x18\x01\"\x06r\x04\xf8\xdaa\x01R\x1econtrolPlaneFirewallAllowedIps\x12$\n" +
-	"\x04tags\x18\v \x03(\tB\x10\xbaH\r\x92\x01\n" +
-	"\x18\x01\"\x06r\x04\xe0\xdaa\x01R\x04tags\x12\xac\x01\n" +
+	"\x18\x01\"\x06r\x04\xf8\xdaa\x01R\x1econtrolPlaneFirewallAllowedIps\x12(\n" +
+	"\x04tags\x18\v \x03(\tB\x14\xbaH\x11\x92\x01\x0e\x18\x01\"\n" +
+	"r\b\xe0\xdaa\x01\x88\xdba\x01R\x04tags\x12\xac\x01\n" +
 	"\x11default_node_pool\x18\f \x01(\v2x.org.project_planton.provider.digitalocean.digitaloceankubernetescluster.v1.DigitalOceanKubernetesClusterDefaultNodePoolB\x06\xbaH\x03\xc8\x01\x01R\x0fdefaultNodePool\x120\n" +
 	"\x0ecluster_subnet\x18e \x01(\tB\t\xbaH\x06r\x04\xe8\xdaa\x01R\rclusterSubnet\x120\n" +
 	"\x0eservice_subnet\x18f \x01(\tB\t\xbaH\x06r\x04\xe8\xdaa\x01R\rserviceSubnet\x12\xa5\x01\n" +
 	"\x15additional_node_pools\x18g \x03(\v2q.org.project_planton.provider.digitalocean.digitaloceankubernetescluster.v1.DigitalOceanKubernetesClusterNodePoolR\x13additionalNodePools\x12\xbc\x01\n" +
 	"\x18autoscaler_configuration\x18h \x01(\v2\x80\x01.org.project_planton.provider.digitalocean.digitaloceankubernetescluster.v1.DigitalOceanKubernetesClusterAutoscalerConfigurationR\x17autoscalerConfiguration\x12G\n" +
 	" destroy_all_associated_resources\x18i \x01(\bR\x1ddestroyAllAssociatedResources\x12:\n" +
-	"\x19kubeconfig_expire_seconds\x18j \x01(\rR\x17kubeconfigExpireSeconds:\xd0\x02\xbaH\xcc\x02\x1a\xc9\x02\n" +
-	"\x16node_pools.unique_name\x12lnode pools of one cluster need different names, that of the default pool included ('default' when not given)\x1a\xc0\x01this.additional_node_pools.all(p, this.additional_node_pools.filter(o, o.name == p.name).size() == 1 && p.name != (this.default_node_pool.name == '' ? 'default' : this.default_node_pool.name))\"\xab\f\n" +
+	"\x19kubeconfig_expire_seconds\x18j \x01(\rR\x17kubeconfigExpireSeconds:\x84\x03\xbaH\x80\x03\x1a\xfd\x02\n" +
+	"\x16node_pools.unique_name\x12lnode pools of one cluster need different names, that of the default pool included ('default' when not given)\x1a\xf4\x01this.additional_node_pools.all(p, p.name == '' || (this.additional_node_pools.filter(o, o.name == p.name).size() == 1 && (!has(this.default_node_pool) || p.name != (this.default_node_pool.name == '' ? 'default' : this.default_node_pool.name))))\"\xca\r\n" +
 	",DigitalOceanKubernetesClusterDefaultNodePool\x12\x1a\n" +
 	"\x04size\x18\x01 \x01(\tB\x06\xbaH\x03\xc8\x01\x01R\x04size\x12)\n" +
 	"\n" +
@@ -570,18 +570,17 @@ const file_org_project_planton_provider_digitalocean_digitaloceankubernetesclust
 	"\x04name\x18e \x01(\tB\xbe\x01\xbaH\xba\x01\xba\x01\xb6\x01\n" +
 	"\x0enode_pool_name\x12_must be 1 to 255 lower-case letters, digits and '-', starting and ending with a letter or digit\x1aCthis == '' || this.matches('^[a-z0-9]([-a-z0-9]{0,253}[a-z0-9])?$')R\x04name\x12\xb9\x01\n" +
 	"\x06labels\x18f \x03(\v2\x84\x01.org.project_planton.provider.digitalocean.digitaloceankubernetescluster.v1.DigitalOceanKubernetesClusterDefaultNodePool.LabelsEntryB\x1a\xbaH\x17\x9a\x01\x14\"\n" +
-	"r\b\xb8\xdaa\x01\xc8\xdaa\x01*\x06r\x04\xc0\xdaa\x01R\x06labels\x12\x9c\x02\n" +
-	"\x06taints\x18g \x03(\v2p.org.project_planton.provider.digitalocean.digitaloceankubernetesnodepool.v1.DigitalOceanKubernetesNodePoolTaintB\x91\x01\xbaH\x8d\x01\xba\x01\x89\x01\n" +
-	"\rtaints.unique\x12'two taints have the same key and effect\x1aOthis.all(t, this.filter(o, o.key == t.key && o.effect == t.effect).size() == 1)R\x06taints\x12$\n" +
-	"\x04tags\x18h \x03(\tB\x10\xbaH\r\x92\x01\n" +
-	"\x18\x01\"\x06r\x04\xe0\xdaa\x01R\x04tags\x1a9\n" +
+	"r\b\xb8\xdaa\x01\xc8\xdaa\x01*\x06r\x04\xc0\xdaa\x01R\x06labels\x12\xdb\x02\n" +
+	"\x06taints\x18g \x03(\v2p.org.project_planton.provider.digitalocean.digitaloceankubernetesnodepool.v1.DigitalOceanKubernetesNodePoolTaintB\xd0\x01\xbaH\xcc\x01\xba\x01\xc8\x01\n" +
+	"\rtaints.unique\x12Wtaints must differ in key or effect: Kubernetes keeps one taint for each key and effect\x1a^this.all(t, t.key == '' || this.filter(o, o.key == t.key && o.effect == t.effect).size() == 1)R\x06taints\x12(\n" +
+	"\x04tags\x18h \x03(\tB\x14\xbaH\x11\x92\x01\x0e\x18\x01\"\n" +
+	"r\b\xe0\xdaa\x01\x88\xdba\x01R\x04tags\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:\xc8\x04\xbaH\xc4\x04\x1a\xad\x01\n" +
-	"\x19autoscale.bounds_required\x12Lwith auto_scale on, min_nodes must be at least 1 and max_nodes must be given\x1aB!this.auto_scale || (this.min_nodes >= 1u && this.max_nodes >= 1u)\x1a\xd1\x01\n" +
-	"\x0fautoscale.order\x12`with auto_scale on, min_nodes <= node_count <= max_nodes must hold: node_count is the first size\x1a\\!this.auto_scale || (this.min_nodes <= this.node_count && this.node_count <= this.max_nodes)\x1a\xbd\x01\n" +
-	"\x1cautoscale.off_without_bounds\x12Zmin_nodes and max_nodes apply only with auto_scale on; remove them or set auto_scale: true\x1aAthis.auto_scale || (this.min_nodes == 0u && this.max_nodes == 0u)\"\xc2\n" +
-	"\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:\xa4\x05\xbaH\xa0\x05\x1a\xad\x01\n" +
+	"\x19autoscale.bounds_required\x12Lwith auto_scale on, min_nodes must be at least 1 and max_nodes must be given\x1aB!this.auto_scale || (this.min_nodes >= 1u && this.max_nodes >= 1u)\x1a\xad\x02\n" +
+	"\x0fautoscale.order\x12`with auto_scale on, min_nodes <= node_count <= max_nodes must hold: node_count is the first size\x1a\xb7\x01!this.auto_scale || ((this.node_count == 0u || this.min_nodes <= this.node_count) && (this.max_nodes == 0u || (this.min_nodes <= this.max_nodes && this.node_count <= this.max_nodes)))\x1a\xbd\x01\n" +
+	"\x1cautoscale.off_without_bounds\x12Zmin_nodes and max_nodes apply only with auto_scale on; remove them or set auto_scale: true\x1aAthis.auto_scale || (this.min_nodes == 0u && this.max_nodes == 0u)\"\xe1\v\n" +
 	"%DigitalOceanKubernetesClusterNodePool\x12 \n" +
 	"\x04name\x18\x01 \x01(\tB\f\xbaH\t\xc8\x01\x01r\x04\xb0\xdaa\x01R\x04name\x12\x1a\n" +
 	"\x04size\x18\x02 \x01(\tB\x06\xbaH\x03\xc8\x01\x01R\x04size\x12)\n" +
@@ -593,16 +592,16 @@ const file_org_project_planton_provider_digitalocean_digitaloceankubernetesclust
 	"\tmin_nodes\x18\x05 \x01(\rR\bminNodes\x12\x1b\n" +
 	"\tmax_nodes\x18\x06 \x01(\rR\bmaxNodes\x12\xb1\x01\n" +
 	"\x06labels\x18\a \x03(\v2}.org.project_planton.provider.digitalocean.digitaloceankubernetescluster.v1.DigitalOceanKubernetesClusterNodePool.LabelsEntryB\x1a\xbaH\x17\x9a\x01\x14\"\n" +
-	"r\b\xb8\xdaa\x01\xc8\xdaa\x01*\x06r\x04\xc0\xdaa\x01R\x06labels\x12\x9c\x02\n" +
-	"\x06taints\x18\b \x03(\v2p.org.project_planton.provider.digitalocean.digitaloceankubernetesnodepool.v1.DigitalOceanKubernetesNodePoolTaintB\x91\x01\xbaH\x8d\x01\xba\x01\x89\x01\n" +
-	"\rtaints.unique\x12'two taints have the same key and effect\x1aOthis.all(t, this.filter(o, o.key == t.key && o.effect == t.effect).size() == 1)R\x06taints\x12$\n" +
-	"\x04tags\x18\t \x03(\tB\x10\xbaH\r\x92\x01\n" +
-	"\x18\x01\"\x06r\x04\xe0\xdaa\x01R\x04tags\x1a9\n" +
+	"r\b\xb8\xdaa\x01\xc8\xdaa\x01*\x06r\x04\xc0\xdaa\x01R\x06labels\x12\xdb\x02\n" +
+	"\x06taints\x18\b \x03(\v2p.org.project_planton.provider.digitalocean.digitaloceankubernetesnodepool.v1.DigitalOceanKubernetesNodePoolTaintB\xd0\x01\xbaH\xcc\x01\xba\x01\xc8\x01\n" +
+	"\rtaints.unique\x12Wtaints must differ in key or effect: Kubernetes keeps one taint for each key and effect\x1a^this.all(t, t.key == '' || this.filter(o, o.key == t.key && o.effect == t.effect).size() == 1)R\x06taints\x12(\n" +
+	"\x04tags\x18\t \x03(\tB\x14\xbaH\x11\x92\x01\x0e\x18\x01\"\n" +
+	"r\b\xe0\xdaa\x01\x88\xdba\x01R\x04tags\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:\xa2\x04\xbaH\x9e\x04\x1a\x87\x01\n" +
-	"\x19autoscale.bounds_required\x12@with auto_scale on, max_nodes must be given (min_nodes may be 0)\x1a(!this.auto_scale || this.max_nodes >= 1u\x1a\xd1\x01\n" +
-	"\x0fautoscale.order\x12`with auto_scale on, min_nodes <= node_count <= max_nodes must hold: node_count is the first size\x1a\\!this.auto_scale || (this.min_nodes <= this.node_count && this.node_count <= this.max_nodes)\x1a\xbd\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:\xfe\x04\xbaH\xfa\x04\x1a\x87\x01\n" +
+	"\x19autoscale.bounds_required\x12@with auto_scale on, max_nodes must be given (min_nodes may be 0)\x1a(!this.auto_scale || this.max_nodes >= 1u\x1a\xad\x02\n" +
+	"\x0fautoscale.order\x12`with auto_scale on, min_nodes <= node_count <= max_nodes must hold: node_count is the first size\x1a\xb7\x01!this.auto_scale || ((this.node_count == 0u || this.min_nodes <= this.node_count) && (this.max_nodes == 0u || (this.min_nodes <= this.max_nodes && this.node_count <= this.max_nodes)))\x1a\xbd\x01\n" +
 	"\x1cautoscale.off_without_bounds\x12Zmin_nodes and max_nodes apply only with auto_scale on; remove them or set auto_scale: true\x1aAthis.auto_scale || (this.min_nodes == 0u && this.max_nodes == 0u)\"\x90\x03\n" +
 	"4DigitalOceanKubernetesClusterAutoscalerConfiguration\x12`\n" +
 	" scale_down_utilization_threshold\x18\x01 \x01(\x01B\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\x1dscaleDownUtilizationThreshold\x12\xaa\x01\n" +

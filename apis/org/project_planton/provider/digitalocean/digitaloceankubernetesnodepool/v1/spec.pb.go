@@ -219,7 +219,7 @@ var File_org_project_planton_provider_digitalocean_digitaloceankubernetesnodepoo
 
 const file_org_project_planton_provider_digitalocean_digitaloceankubernetesnodepool_v1_spec_proto_rawDesc = "" +
 	"\n" +
-	"Vorg/project_planton/provider/digitalocean/digitaloceankubernetesnodepool/v1/spec.proto\x12Korg.project_planton.provider.digitalocean.digitaloceankubernetesnodepool.v1\x1a\x1bbuf/validate/validate.proto\x1a:org/project_planton/shared/foreignkey/v1/foreign_key.proto\x1a,org/project_planton/shared/rules/rules.proto\"\xcf\v\n" +
+	"Vorg/project_planton/provider/digitalocean/digitaloceankubernetesnodepool/v1/spec.proto\x12Korg.project_planton.provider.digitalocean.digitaloceankubernetesnodepool.v1\x1a\x1bbuf/validate/validate.proto\x1a:org/project_planton/shared/foreignkey/v1/foreign_key.proto\x1a,org/project_planton/shared/rules/rules.proto\"\xee\f\n" +
 	"\"DigitalOceanKubernetesNodePoolSpec\x122\n" +
 	"\x0enode_pool_name\x18\x01 \x01(\tB\f\xbaH\t\xc8\x01\x01r\x04\xb0\xdaa\x01R\fnodePoolName\x12~\n" +
 	"\acluster\x18\x02 \x01(\v2:.org.project_planton.shared.foreignkey.v1.StringValueOrRefB(\xbaH\x03\xc8\x01\x01\x88\xd4a\xb8\t\x92\xd4a\x19status.outputs.cluster_idR\acluster\x12\x1a\n" +
@@ -232,17 +232,17 @@ const file_org_project_planton_provider_digitalocean_digitaloceankubernetesnodep
 	"\tmin_nodes\x18\x06 \x01(\rR\bminNodes\x12\x1b\n" +
 	"\tmax_nodes\x18\a \x01(\rR\bmaxNodes\x12\xaf\x01\n" +
 	"\x06labels\x18\b \x03(\v2{.org.project_planton.provider.digitalocean.digitaloceankubernetesnodepool.v1.DigitalOceanKubernetesNodePoolSpec.LabelsEntryB\x1a\xbaH\x17\x9a\x01\x14\"\n" +
-	"r\b\xb8\xdaa\x01\xc8\xdaa\x01*\x06r\x04\xc0\xdaa\x01R\x06labels\x12\x9c\x02\n" +
-	"\x06taints\x18\t \x03(\v2p.org.project_planton.provider.digitalocean.digitaloceankubernetesnodepool.v1.DigitalOceanKubernetesNodePoolTaintB\x91\x01\xbaH\x8d\x01\xba\x01\x89\x01\n" +
-	"\rtaints.unique\x12'two taints have the same key and effect\x1aOthis.all(t, this.filter(o, o.key == t.key && o.effect == t.effect).size() == 1)R\x06taints\x12$\n" +
+	"r\b\xb8\xdaa\x01\xc8\xdaa\x01*\x06r\x04\xc0\xdaa\x01R\x06labels\x12\xdb\x02\n" +
+	"\x06taints\x18\t \x03(\v2p.org.project_planton.provider.digitalocean.digitaloceankubernetesnodepool.v1.DigitalOceanKubernetesNodePoolTaintB\xd0\x01\xbaH\xcc\x01\xba\x01\xc8\x01\n" +
+	"\rtaints.unique\x12Wtaints must differ in key or effect: Kubernetes keeps one taint for each key and effect\x1a^this.all(t, t.key == '' || this.filter(o, o.key == t.key && o.effect == t.effect).size() == 1)R\x06taints\x12(\n" +
 	"\x04tags\x18\n" +
-	" \x03(\tB\x10\xbaH\r\x92\x01\n" +
-	"\x18\x01\"\x06r\x04\xe0\xdaa\x01R\x04tags\x1a9\n" +
+	" \x03(\tB\x14\xbaH\x11\x92\x01\x0e\x18\x01\"\n" +
+	"r\b\xe0\xdaa\x01\x88\xdba\x01R\x04tags\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:\xa2\x04\xbaH\x9e\x04\x1a\x87\x01\n" +
-	"\x19autoscale.bounds_required\x12@with auto_scale on, max_nodes must be given (min_nodes may be 0)\x1a(!this.auto_scale || this.max_nodes >= 1u\x1a\xd1\x01\n" +
-	"\x0fautoscale.order\x12`with auto_scale on, min_nodes <= node_count <= max_nodes must hold: node_count is the first size\x1a\\!this.auto_scale || (this.min_nodes <= this.node_count && this.node_count <= this.max_nodes)\x1a\xbd\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:\xfe\x04\xbaH\xfa\x04\x1a\x87\x01\n" +
+	"\x19autoscale.bounds_required\x12@with auto_scale on, max_nodes must be given (min_nodes may be 0)\x1a(!this.auto_scale || this.max_nodes >= 1u\x1a\xad\x02\n" +
+	"\x0fautoscale.order\x12`with auto_scale on, min_nodes <= node_count <= max_nodes must hold: node_count is the first size\x1a\xb7\x01!this.auto_scale || ((this.node_count == 0u || this.min_nodes <= this.node_count) && (this.max_nodes == 0u || (this.min_nodes <= this.max_nodes && this.node_count <= this.max_nodes)))\x1a\xbd\x01\n" +
 	"\x1cautoscale.off_without_bounds\x12Zmin_nodes and max_nodes apply only with auto_scale on; remove them or set auto_scale: true\x1aAthis.auto_scale || (this.min_nodes == 0u && this.max_nodes == 0u)\"\x8c\x01\n" +
 	"#DigitalOceanKubernetesNodePoolTaint\x12\x1e\n" +
 	"\x03key\x18\x01 \x01(\tB\f\xbaH\t\xc8\x01\x01r\x04\xb8\xdaa\x01R\x03key\x12\x1f\n" +

@@ -155,7 +155,7 @@ var File_org_project_planton_provider_digitalocean_digitaloceanvpc_v1_api_proto 
 
 const file_org_project_planton_provider_digitalocean_digitaloceanvpc_v1_api_proto_rawDesc = "" +
 	"\n" +
-	"Forg/project_planton/provider/digitalocean/digitaloceanvpc/v1/api.proto\x12<org.project_planton.provider.digitalocean.digitaloceanvpc.v1\x1a\x1bbuf/validate/validate.proto\x1aGorg/project_planton/provider/digitalocean/digitaloceanvpc/v1/spec.proto\x1aPorg/project_planton/provider/digitalocean/digitaloceanvpc/v1/stack_outputs.proto\x1a)org/project_planton/shared/metadata.proto\"\xbe\x03\n" +
+	"Forg/project_planton/provider/digitalocean/digitaloceanvpc/v1/api.proto\x12<org.project_planton.provider.digitalocean.digitaloceanvpc.v1\x1a\x1bbuf/validate/validate.proto\x1aGorg/project_planton/provider/digitalocean/digitaloceanvpc/v1/spec.proto\x1aPorg/project_planton/provider/digitalocean/digitaloceanvpc/v1/stack_outputs.proto\x1a)org/project_planton/shared/metadata.proto\"\xe0\x05\n" +
 	"\x0fDigitalOceanVpc\x12L\n" +
 	"\vapi_version\x18\x01 \x01(\tB+\xbaH(r&\n" +
 	"$digital-ocean.project-planton.org/v1R\n" +
@@ -164,7 +164,8 @@ const file_org_project_planton_provider_digitalocean_digitaloceanvpc_v1_api_prot
 	"\x0fDigitalOceanVpcR\x04kind\x12U\n" +
 	"\bmetadata\x18\x03 \x01(\v21.org.project_planton.shared.CloudResourceMetadataB\x06\xbaH\x03\xc8\x01\x01R\bmetadata\x12m\n" +
 	"\x04spec\x18\x04 \x01(\v2Q.org.project_planton.provider.digitalocean.digitaloceanvpc.v1.DigitalOceanVpcSpecB\x06\xbaH\x03\xc8\x01\x01R\x04spec\x12k\n" +
-	"\x06status\x18\x05 \x01(\v2S.org.project_planton.provider.digitalocean.digitaloceanvpc.v1.DigitalOceanVpcStatusR\x06status\"\x8c\x01\n" +
+	"\x06status\x18\x05 \x01(\v2S.org.project_planton.provider.digitalocean.digitaloceanvpc.v1.DigitalOceanVpcStatusR\x06status:\x9f\x02\xbaH\x9b\x02\x1a\x98\x02\n" +
+	"\x15digitalocean_vpc_name\x12^metadata.name is the VPC's name on DigitalOcean: it may hold letters, digits, '-' and '.' only\x1a\x9e\x01this.metadata.name == '' || this.metadata.name.matches('^[A-Za-z0-9.-]+$') || !this.metadata.name.matches('^[A-Za-z0-9]([A-Za-z0-9 ._-]{0,251}[A-Za-z0-9])?$')\"\x8c\x01\n" +
 	"\x15DigitalOceanVpcStatus\x12s\n" +
 	"\aoutputs\x18\x01 \x01(\v2Y.org.project_planton.provider.digitalocean.digitaloceanvpc.v1.DigitalOceanVpcStackOutputsR\aoutputsBzZxgithub.com/plantonhq/project-planton/apis/org/project_planton/provider/digitalocean/digitaloceanvpc/v1;digitaloceanvpcv1b\x06proto3"
 

@@ -31,7 +31,7 @@ type DigitalOceanVpcSpec struct {
 	Description string `protobuf:"bytes,1,opt,name=description,proto3" json:"description,omitempty"`
 	// The region. A changed region replaces the VPC.
 	Region digitalocean.DigitalOceanRegion `protobuf:"varint,2,opt,name=region,proto3,enum=org.project_planton.provider.digitalocean.DigitalOceanRegion" json:"region,omitempty"`
-	// The VPC's IPv4 range, a /16 to a /28; DigitalOcean chooses one when absent. A changed range replaces the VPC.
+	// The VPC's IPv4 range, a private one (RFC 1918) from a /16 to a /28; DigitalOcean chooses one when absent. A changed range replaces the VPC.
 	IpRangeCidr string `protobuf:"bytes,3,opt,name=ip_range_cidr,json=ipRangeCidr,proto3" json:"ip_range_cidr,omitempty"`
 	// DigitalOcean chooses a region's default VPC itself: a value here gives a warning.
 	IsDefaultForRegion bool `protobuf:"varint,4,opt,name=is_default_for_region,json=isDefaultForRegion,proto3" json:"is_default_for_region,omitempty"`
@@ -101,12 +101,13 @@ var File_org_project_planton_provider_digitalocean_digitaloceanvpc_v1_spec_proto
 
 const file_org_project_planton_provider_digitalocean_digitaloceanvpc_v1_spec_proto_rawDesc = "" +
 	"\n" +
-	"Gorg/project_planton/provider/digitalocean/digitaloceanvpc/v1/spec.proto\x12<org.project_planton.provider.digitalocean.digitaloceanvpc.v1\x1a\x1bbuf/validate/validate.proto\x1a6org/project_planton/provider/digitalocean/region.proto\x1a,org/project_planton/shared/rules/rules.proto\"\xac\x03\n" +
+	"Gorg/project_planton/provider/digitalocean/digitaloceanvpc/v1/spec.proto\x12<org.project_planton.provider.digitalocean.digitaloceanvpc.v1\x1a\x1bbuf/validate/validate.proto\x1a6org/project_planton/provider/digitalocean/region.proto\x1a,org/project_planton/shared/rules/rules.proto\"\x89\x05\n" +
 	"\x13DigitalOceanVpcSpec\x12*\n" +
 	"\vdescription\x18\x01 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\vdescription\x12b\n" +
-	"\x06region\x18\x02 \x01(\x0e2=.org.project_planton.provider.digitalocean.DigitalOceanRegionB\v\xbaH\b\xc8\x01\x01\x82\x01\x02\x10\x01R\x06region\x12\xd1\x01\n" +
-	"\rip_range_cidr\x18\x03 \x01(\tB\xac\x01\xbaH\xa8\x01\xba\x01\x9e\x01\n" +
-	"\x0evpc_range_size\x12\x1fmust be between a /16 and a /28\x1akthis == '' || !this.isIpPrefix(4, true) || (int(this.split('/')[1]) >= 16 && int(this.split('/')[1]) <= 28)r\x04\xe8\xdaa\x01R\vipRangeCidr\x121\n" +
+	"\x06region\x18\x02 \x01(\x0e2=.org.project_planton.provider.digitalocean.DigitalOceanRegionB\v\xbaH\b\xc8\x01\x01\x82\x01\x02\x10\x01R\x06region\x12\xae\x03\n" +
+	"\rip_range_cidr\x18\x03 \x01(\tB\x89\x03\xbaH\x85\x03\xba\x01\x9e\x01\n" +
+	"\x0evpc_range_size\x12\x1fmust be between a /16 and a /28\x1akthis == '' || !this.isIpPrefix(4, true) || (int(this.split('/')[1]) >= 16 && int(this.split('/')[1]) <= 28)\xba\x01\xd9\x01\n" +
+	"\x11vpc_range_private\x12Smust lie in a private range (RFC 1918): 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16\x1aothis == '' || !this.isIpPrefix(4, true) || this.matches('^(10[.]|172[.](1[6-9]|2[0-9]|3[01])[.]|192[.]168[.])')r\x04\xe8\xdaa\x01R\vipRangeCidr\x121\n" +
 	"\x15is_default_for_region\x18\x04 \x01(\bR\x12isDefaultForRegionBzZxgithub.com/plantonhq/project-planton/apis/org/project_planton/provider/digitalocean/digitaloceanvpc/v1;digitaloceanvpcv1b\x06proto3"
 
 var (

@@ -11,8 +11,8 @@ help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 20
 
 .PHONY: demo
-demo: ## provision clusters on both clouds, emulated on this machine, and take them down again
-	@go run ./internal/demo
+demo: pulumi-cli ## provision clusters on both clouds, emulated on this machine, and take them down again
+	@sh examples/demo.sh
 
 .PHONY: test
 test: generate-check lint unit ## everything that CI runs

@@ -1,0 +1,221 @@
+package manifest
+
+import (
+	"bytes"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/pkg/errors"
+	"go.yaml.in/yaml/v3"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/plantonhq/project-planton/pkg/kinds"
+)
+
+// document is one YAML document of a file.
+type document struct {
+	number int // from 1
+	// text is the document, after as many empty lines as the file has before it: so lines count as they do in the file.
+	text string
+}
+
+// split parts a file into its documents. In YAML a line that starts with "---" or "..." and white space is a marker wherever it
+// stands, also inside of a block of text, so no parser is needed to find them; and a document that is broken does not hide
+// the next one.
+func split(data []byte) []document {
+	// The byte order mark is the file's, not the first key's.
+	text := strings.TrimPrefix(string(data), "\uFEFF")
+	text = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(text)
+
+	var documents []document
+	var current strings.Builder
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		if isMarker(line, "---") || isMarker(line, "...") {
+			documents = append(documents, document{number: len(documents) + 1, text: current.String()})
+			current.Reset()
+			current.WriteString(strings.Repeat("\n", i))
+			if line[0] == '-' {
+				// What stands on the line of the marker belongs to the document, at its column.
+				line = "   " + line[3:]
+			} else {
+				line = ""
+			}
+		}
+		current.WriteString(line + "\n")
+	}
+	return append(documents, document{number: len(documents) + 1, text: current.String()})
+}
+
+func isMarker(line, marker string) bool {
+	rest, ok := strings.CutPrefix(line, marker)
+	return ok && (rest == "" || rest[0] == ' ' || rest[0] == '\t')
+}
+
+// parse reads the manifests of a file, and finds what is wrong with it.
+func parse(file string, data []byte) ([]*Manifest, []Problem) {
+	var manifests []*Manifest
+	var problems []Problem
+	number := 0
+	for _, doc := range split(data) {
+		// A marker before any content starts the first document, it does not end one before it.
+		if number == 0 && isBlank(doc.text) {
+			continue
+		}
+		number++
+		doc.number = number
+		m, found := parseDocument(file, doc)
+		if m != nil {
+			manifests = append(manifests, m)
+		}
+		lines := strings.Split(doc.text, "\n")
+		for i := range found {
+			found[i].Excerpt = excerpt(lines, found[i].Line)
+		}
+		problems = append(problems, found...)
+	}
+	return manifests, problems
+}
+
+// isBlank tells whether a document has only white space and comments.
+func isBlank(text string) bool {
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
+			return false
+		}
+	}
+	return true
+}
+
+// parseDocument reads one document. The manifest is nil when the document has no content or a problem.
+func parseDocument(file string, doc document) (*Manifest, []Problem) {
+	at := func(node *yaml.Node, path, rule, message string) []Problem {
+		return []Problem{{
+			File: file, Document: doc.number, Line: node.Line, Column: node.Column, FieldPath: path, RuleID: rule, Message: message,
+		}}
+	}
+	root, problem := parseYAML(doc.text)
+	if problem != nil {
+		problem.File, problem.Document = file, doc.number
+		return nil, []Problem{*problem}
+	}
+	if root == nil || isNull(root) {
+		return nil, nil
+	}
+	if root.Kind != yaml.MappingNode {
+		return nil, at(root, "", RuleDocument, "a manifest is a mapping with the keys apiVersion, kind, metadata and spec, not a "+kindName(root))
+	}
+
+	kindNode := lookup(root, "kind")
+	if kindNode == nil {
+		return nil, at(root, "kind", RuleKind, "it is missing; the kinds are "+kindNames())
+	}
+	kind, ok := kinds.ByName(kindNode.Value)
+	if kindNode.Kind != yaml.ScalarNode || !ok || kind.Name != kindNode.Value {
+		return nil, at(kindNode, "kind", RuleKind, unknownKind(kindNode))
+	}
+
+	target := kind.NewTarget()
+	d := &decoder{}
+	problems := d.decode(doc.text, target)
+	problems = append(problems, ruleProblems(target, d.positions, problems)...)
+	for i := range problems {
+		problems[i].File, problems[i].Document = file, doc.number
+		if problems[i].FieldPath == "api_version" {
+			problems[i].RuleID = RuleAPIVersion
+			problems[i].Message = "the apiVersion of " + kind.Name + " is " + kind.APIVersion
+		}
+	}
+	if len(problems) > 0 {
+		sortProblems(problems)
+		return nil, problems
+	}
+	if status := target.ProtoReflect().Descriptor().Fields().ByName("status"); status != nil {
+		target.ProtoReflect().Clear(status)
+	}
+	return &Manifest{
+		Kind: kind, Target: target, Source: Source{File: file, Document: doc.number, Line: root.Line}, positions: d.positions,
+		lines: strings.Split(doc.text, "\n"),
+	}, nil
+}
+
+// Decode reads a single YAML document, such as a provider config, into a message, and checks the rules of its proto. The error
+// is an *Error. Its problems carry no text of the file, which may be a secret.
+func Decode(file string, data []byte, into proto.Message) error {
+	var problems []Problem
+	var content *document
+	for _, doc := range split(data) {
+		if isBlank(doc.text) {
+			continue
+		}
+		if content != nil {
+			return &Error{Problems: []Problem{{File: file, Document: doc.number, RuleID: RuleDocument, Message: "one document is expected, not several"}}}
+		}
+		content = &doc
+	}
+	if content == nil {
+		return &Error{Problems: []Problem{{File: file, RuleID: RuleNoDocument, Message: "there is nothing in it"}}}
+	}
+	root, problem := parseYAML(content.text)
+	switch {
+	case problem != nil:
+		problems = append(problems, *problem)
+	case root != nil && root.Kind != yaml.MappingNode:
+		problems = append(problems, Problem{Line: root.Line, Column: root.Column, RuleID: RuleDocument,
+			Message: "a mapping is expected, not a " + kindName(root)})
+	default:
+		d := &decoder{}
+		problems = d.decode(content.text, into)
+		problems = append(problems, ruleProblems(into, d.positions, problems)...)
+	}
+	if len(problems) == 0 {
+		return nil
+	}
+	for i := range problems {
+		problems[i].File = file
+	}
+	sortProblems(problems)
+	return &Error{Problems: problems}
+}
+
+// yamlLine finds the line in an error of the YAML parser, which has no other way to tell it.
+var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
+
+// sentenceError matches the errors of the YAML parser proper, other than those of its scanner.
+var sentenceError = regexp.MustCompile(`did not find expected (key|node content|'-' indicator|',' or|<)`)
+
+// parseYAML parses a document. The node is nil when there is nothing in it.
+func parseYAML(text string) (*yaml.Node, *Problem) {
+	if !utf8Text(text) {
+		return nil, &Problem{RuleID: RuleSyntax, Message: "the text is not UTF-8"}
+	}
+	var node yaml.Node
+	err := yaml.NewDecoder(bytes.NewReader([]byte(text))).Decode(&node)
+	if err != nil {
+		if errors.Is(err, errEOF) {
+			return nil, nil
+		}
+		problem := &Problem{RuleID: RuleSyntax, Message: "this is no YAML: " + yamlLine.ReplaceAllString(err.Error(), "")}
+		if match := yamlLine.FindStringSubmatch(err.Error()); match != nil && match[1] != "" {
+			problem.Line, _ = strconv.Atoi(match[1])
+			// The parser counts lines from 1 where it cannot make out a word, from 0 where it cannot make out a sentence.
+			if sentenceError.MatchString(err.Error()) {
+				problem.Line++
+			}
+		}
+		return nil, problem
+	}
+	if len(node.Content) != 1 {
+		return nil, nil
+	}
+	return node.Content[0], nil
+}
+
+// excerpt is a line of a document, counted from 1.
+func excerpt(lines []string, line int) string {
+	if line < 1 || line > len(lines) {
+		return ""
+	}
+	return lines[line-1]
+}

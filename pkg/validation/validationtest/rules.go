@@ -5,7 +5,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/descriptorpb"
 	"pgregory.net/rapid"
 
 	"github.com/plantonhq/project-planton/pkg/validation"
@@ -368,4 +371,20 @@ func Endpoint[M proto.Message](path string) []Case[M] {
 		Accepts[M](path, "URLs", nil, "", "https://api.civo.com", "http://127.0.0.1:8080", "https://proxy.example.com/civo/", "http://[::1]:8080"),
 		Rejects[M](path, "http_endpoint", "not a URL of an API", "api.civo.com", "127.0.0.1:8080", "ftp://api.civo.com", "https://", "https:///v2", "http://a b", "HTTPS:api.civo.com"),
 	)
+}
+
+// Redacts fails when the fields that a message marks with debug_redact, so that printing it does not show them, are others than
+// those named.
+func Redacts(t *testing.T, md protoreflect.MessageDescriptor, secrets ...string) {
+	t.Helper()
+	var marked []string
+	for i := range md.Fields().Len() {
+		fd := md.Fields().Get(i)
+		if fd.Options().(*descriptorpb.FieldOptions).GetDebugRedact() {
+			marked = append(marked, string(fd.Name()))
+		}
+	}
+	if diff := cmp.Diff(secrets, marked); diff != "" {
+		t.Errorf("fields with debug_redact in %s (-want +got):\n%s", md.FullName(), diff)
+	}
 }

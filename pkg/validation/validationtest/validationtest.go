@@ -10,12 +10,12 @@ package validationtest
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/pkg/errors"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/plantonhq/project-planton/pkg/validation"

@@ -602,12 +602,13 @@ const file_org_project_planton_provider_digitalocean_digitaloceankubernetesclust
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:\xfe\x04\xbaH\xfa\x04\x1a\x87\x01\n" +
 	"\x19autoscale.bounds_required\x12@with auto_scale on, max_nodes must be given (min_nodes may be 0)\x1a(!this.auto_scale || this.max_nodes >= 1u\x1a\xad\x02\n" +
 	"\x0fautoscale.order\x12`with auto_scale on, min_nodes <= node_count <= max_nodes must hold: node_count is the first size\x1a\xb7\x01!this.auto_scale || ((this.node_count == 0u || this.min_nodes <= this.node_count) && (this.max_nodes == 0u || (this.min_nodes <= this.max_nodes && this.node_count <= this.max_nodes)))\x1a\xbd\x01\n" +
-	"\x1cautoscale.off_without_bounds\x12Zmin_nodes and max_nodes apply only with auto_scale on; remove them or set auto_scale: true\x1aAthis.auto_scale || (this.min_nodes == 0u && this.max_nodes == 0u)\"\x90\x03\n" +
+	"\x1cautoscale.off_without_bounds\x12Zmin_nodes and max_nodes apply only with auto_scale on; remove them or set auto_scale: true\x1aAthis.auto_scale || (this.min_nodes == 0u && this.max_nodes == 0u)\"\xe0\x03\n" +
 	"4DigitalOceanKubernetesClusterAutoscalerConfiguration\x12`\n" +
 	" scale_down_utilization_threshold\x18\x01 \x01(\x01B\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\x1dscaleDownUtilizationThreshold\x12\xaa\x01\n" +
 	"\x18scale_down_unneeded_time\x18\x02 \x01(\tBq\xbaHn\xba\x01k\n" +
-	"\rduration_text\x12(must be a duration, such as 10m or 1m30s\x1a0this == '' || this.matches('^([0-9]+(h|m|s))+$')R\x15scaleDownUnneededTime\x12I\n" +
-	"\texpanders\x18\x03 \x03(\tB+\xbaH(\x92\x01%\x18\x01\"!r\x1fR\x06randomR\bpriorityR\vleast_wasteR\texpandersB\x97\x01Z\x94\x01github.com/plantonhq/project-planton/apis/org/project_planton/provider/digitalocean/digitaloceankubernetescluster/v1;digitaloceankubernetesclusterv1b\x06proto3"
+	"\rduration_text\x12(must be a duration, such as 10m or 1m30s\x1a0this == '' || this.matches('^([0-9]+(h|m|s))+$')R\x15scaleDownUnneededTime\x12\x98\x01\n" +
+	"\texpanders\x18\x03 \x03(\tBz\xbaHw\x92\x01t\x18\x01\"p\xba\x01m\n" +
+	"\x13autoscaler.expander\x12'must be random, priority or least_waste\x1a-this in ['random', 'priority', 'least_waste']R\texpandersB\x97\x01Z\x94\x01github.com/plantonhq/project-planton/apis/org/project_planton/provider/digitalocean/digitaloceankubernetescluster/v1;digitaloceankubernetesclusterv1b\x06proto3"
 
 var (
 	file_org_project_planton_provider_digitalocean_digitaloceankubernetescluster_v1_spec_proto_rawDescOnce sync.Once

@@ -162,7 +162,7 @@ func autoscalerConfiguration() []Case[manifest] {
 		Accepts[manifest](at+".scale_down_unneeded_time", "durations", nil, "", "10m", "1m30s", "1h", "90s"),
 		Rejects[manifest](at+".scale_down_unneeded_time", "duration_text", "not a duration", "10", "m", "10 m", "-10m", "1.5h", "10min", "10M", "1d", "100ms"),
 		Accepts[manifest](at+".expanders", "all that there are, in any order", nil, []string{"priority", "random", "least_waste"}),
-		Rejects[manifest](at+".expanders[0]", "string.in", "not an expander", "", "price", "least-waste", "Random"),
+		Rejects[manifest](at+".expanders[0]", "autoscaler.expander", "not an expander", "", "price", "least-waste", "Random"),
 		Rejects[manifest](at+".expanders", "repeated.unique", "the same expander twice", []string{"random", "random"}),
 	)
 }

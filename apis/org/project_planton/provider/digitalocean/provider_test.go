@@ -1,0 +1,26 @@
+package digitalocean_test
+
+import (
+	"testing"
+
+	"github.com/plantonhq/project-planton/apis/org/project_planton/provider/digitalocean"
+	. "github.com/plantonhq/project-planton/pkg/validation/validationtest"
+)
+
+type config = *digitalocean.DigitalOceanProviderConfig
+
+func TestDigitalOceanProviderConfig(t *testing.T) {
+	t.Parallel()
+	Run(t, func() config { return &digitalocean.DigitalOceanProviderConfig{} },
+		Accepts[config]("api_token", "the plugin's environment may hold it", nil, "token"),
+		Enum[config]("default_region", 106, false),
+		Accepts[config]("spaces_access_id", "not needed for these kinds", nil, "id"),
+		Accepts[config]("spaces_secret_key", "not needed for these kinds", nil, "key"),
+		Endpoint[config]("api_endpoint"),
+	)
+}
+
+func TestSecretsAreRedacted(t *testing.T) {
+	t.Parallel()
+	Redacts(t, (&digitalocean.DigitalOceanProviderConfig{}).ProtoReflect().Descriptor(), "api_token", "spaces_secret_key")
+}

@@ -33,18 +33,21 @@ func WithResolver(ctx *pulumi.Context, resolver Resolver) *pulumi.Context {
 	return ctx.WithValue(resolverKey{}, resolver)
 }
 
-// scope is where stack references are registered.
-type scope struct {
-	prefix  string
-	options []pulumi.ResourceOption
+// Option changes how String registers a stack reference.
+type Option func(*options)
+
+type options struct {
+	prefix   string
+	resource []pulumi.ResourceOption
 }
 
-type scopeKey struct{}
+// Prefix is put before the name of the stack reference. It is for components: a program may have several whose references
+// stand in the same field.
+func Prefix(prefix string) Option { return func(o *options) { o.prefix = prefix } }
 
-// WithScope returns a context whose stack references get the prefix before their names and the options, such as
-// pulumi.Parent. It is for components: a program may have several whose references stand in the same field.
-func WithScope(ctx *pulumi.Context, prefix string, opts ...pulumi.ResourceOption) *pulumi.Context {
-	return ctx.WithValue(scopeKey{}, scope{prefix: prefix, options: opts})
+// ResourceOptions adds options of the stack reference, such as pulumi.Parent.
+func ResourceOptions(opts ...pulumi.ResourceOption) Option {
+	return func(o *options) { o.resource = append(o.resource, opts...) }
 }
 
 // String returns the value of the field at the path, such as "spec.network", of the manifest. The field is a
@@ -52,7 +55,11 @@ func WithScope(ctx *pulumi.Context, prefix string, opts ...pulumi.ResourceOption
 //
 // The stack that a reference points at must exist and have the output, in a preview too: the error names the field, the
 // stack and the output, and says what to do.
-func String(ctx *pulumi.Context, target proto.Message, fieldPath string) (pulumi.StringOutput, error) {
+func String(ctx *pulumi.Context, target proto.Message, fieldPath string, opts ...Option) (pulumi.StringOutput, error) {
+	var o options
+	for _, opt := range opts {
+		opt(&o)
+	}
 	value, err := valueAt(target, fieldPath)
 	if err != nil {
 		return pulumi.StringOutput{}, err
@@ -82,14 +89,14 @@ func String(ctx *pulumi.Context, target proto.Message, fieldPath string) (pulumi
 				return output, nil
 			}
 		}
-		return fromStack(ctx, target, reference)
+		return fromStack(ctx, target, reference, o)
 	}
 	return pulumi.StringOutput{}, errors.Errorf("%s: the reference is not among those of the manifest", fieldPath)
 }
 
 // fromStack reads an output of the stack of the resource that is referred to.
 func fromStack(
-	ctx *pulumi.Context, target proto.Message, reference foreignkey.Reference,
+	ctx *pulumi.Context, target proto.Message, reference foreignkey.Reference, o options,
 ) (pulumi.StringOutput, error) {
 	identity, err := stackidentity.ForReference(reference.Kind, reference.Env, reference.Name, kinds.Metadata(target))
 	if err != nil {
@@ -109,9 +116,8 @@ func fromStack(
 
 	// The field names the resource, not the stack: a field that points at another stack tomorrow is still the same
 	// reference, and two fields that point at the same stack are two.
-	in, _ := ctx.Value(scopeKey{}).(scope)
-	stackReference, err := pulumi.NewStackReference(ctx, in.prefix+reference.FieldPath,
-		&pulumi.StackReferenceArgs{Name: pulumi.String(stack)}, in.options...)
+	stackReference, err := pulumi.NewStackReference(ctx, o.prefix+reference.FieldPath,
+		&pulumi.StackReferenceArgs{Name: pulumi.String(stack)}, o.resource...)
 	if err != nil {
 		return pulumi.StringOutput{}, explain(err)
 	}
@@ -154,4 +160,12 @@ func valueAt(target proto.Message, fieldPath string) (*foreignkeyv1.StringValueO
 		return nil, errors.Errorf("%s: the field of %s takes no reference", fieldPath, target.ProtoReflect().Descriptor().Name())
 	}
 	return value, nil
+}
+
+// Given returns what stands in a field whose value a component is given as an output: a literal that satisfies the rules
+// of the field and that nothing reads.
+func Given() *foreignkeyv1.StringValueOrRef {
+	return &foreignkeyv1.StringValueOrRef{
+		LiteralOrRef: &foreignkeyv1.StringValueOrRef_Value{Value: "00000000-0000-0000-0000-000000000000"},
+	}
 }

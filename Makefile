@@ -57,7 +57,11 @@ generate-check: lint-protos breaking ## fail when the generated Go is not what t
 
 .PHONY: breaking
 breaking: .build/protovalidate ## fail when the protos break what is promised (apis/baseline.binpb)
-	@$$(tools/tool buf) breaking --against apis/baseline.binpb
+	@$$(tools/tool buf) breaking apis --against apis/baseline.binpb
+
+.PHONY: baseline
+baseline: breaking ## take the protos as they are now as what is promised from now on (apis/baseline.binpb)
+	@$$(tools/tool buf) build apis --exclude-source-info -o apis/baseline.binpb
 
 .PHONY: build
 build: ## build the commands into bin/

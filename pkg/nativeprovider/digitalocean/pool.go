@@ -1,13 +1,13 @@
 package digitalocean
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/digitalocean/godo"
 	"github.com/pulumi/pulumi/sdk/v3/go/common/resource"
+	"github.com/pulumi/pulumi/sdk/v3/go/common/resource/plugin"
 
 	"github.com/plantonhq/project-planton/pkg/nativeprovider"
 )
@@ -18,6 +18,87 @@ const defaultPoolTag = "terraform:default-node-pool"
 
 // poolRunning is the state of a node that is ready.
 const poolRunning = "running"
+
+// poolProperties are the properties that the default pool and a pool resource have in common. prefix is the path to them.
+func poolProperties(prefix string) []nativeprovider.Property {
+	resizes := []string{prefix + "nodeCount", prefix + "autoScale", prefix + "minNodes", prefix + "maxNodes"}
+	return []nativeprovider.Property{
+		{Name: "name", Type: nativeprovider.String, Autoname: 255, Check: notEmpty,
+			Description: "Name, unique in the cluster. It can be changed."},
+		{Name: "size", Type: nativeprovider.String, Required: true, Replaces: true, Check: notEmpty,
+			Description: "Slug of the size of each node, for example s-2vcpu-4gb. A change replaces the pool."},
+		{Name: "nodeCount", Type: nativeprovider.Int, Computed: true, Check: atLeast(0),
+			Description: "Number of nodes. With autoScale it is the first size; a later change of it resizes the pool once."},
+		{Name: "autoScale", Type: nativeprovider.Bool, Default: false,
+			Description: "Whether the platform's autoscaler chooses the number of nodes between minNodes and maxNodes."},
+		{Name: "minNodes", Type: nativeprovider.Int, Computed: true, Check: atLeast(0),
+			Description: "Lower bound of the autoscaler. It has no effect without autoScale."},
+		{Name: "maxNodes", Type: nativeprovider.Int, Computed: true, Check: atLeast(0),
+			Description: "Upper bound of the autoscaler. It has no effect without autoScale."},
+		tagsProperty("Tags of the nodes' droplets."),
+		{Name: "labels", Type: nativeprovider.Map, Elem: &nativeprovider.Property{Type: nativeprovider.String},
+			Description: "Labels of the nodes."},
+		{Name: "taints", Type: nativeprovider.Set, Description: "Taints of the nodes.",
+			Elem: &nativeprovider.Property{Type: nativeprovider.Object, Fields: []nativeprovider.Property{
+				{Name: "key", Type: nativeprovider.String, Required: true, Check: notEmpty, Description: "Key of the taint."},
+				{Name: "value", Type: nativeprovider.String, Required: true, Description: "Value of the taint; may be empty."},
+				{Name: "effect", Type: nativeprovider.String, Required: true, Check: isTaintEffect,
+					Description: "NoSchedule, PreferNoSchedule or NoExecute."},
+			}}},
+		{Name: "actualNodeCount", Type: nativeprovider.Int, Output: true, ChangesWith: resizes,
+			Description: "Number of nodes that there are."},
+		{Name: "nodes", Type: nativeprovider.List, Output: true, ChangesWith: resizes, Description: "The nodes.",
+			Elem: &nativeprovider.Property{Type: nativeprovider.Object, Fields: []nativeprovider.Property{
+				{Name: "id", Type: nativeprovider.String, Output: true, Description: "Id of the node."},
+				{Name: "name", Type: nativeprovider.String, Output: true, Description: "Name of the node in Kubernetes."},
+				{Name: "status", Type: nativeprovider.String, Output: true, Description: "State of the node, for example running."},
+				{Name: "dropletId", Type: nativeprovider.String, Output: true, Description: "Id of the droplet."},
+				{Name: "createdAt", Type: nativeprovider.String, Output: true, Description: "When it was created, as Go writes a time."},
+				{Name: "updatedAt", Type: nativeprovider.String, Output: true, Description: "When it was last changed, as Go writes a time."},
+			}}},
+	}
+}
+
+// checkPool checks what needs several properties of a pool together.
+func checkPool(prefix string, pool resource.PropertyMap) []plugin.CheckFailure {
+	var failures []plugin.CheckFailure
+	fail := func(name, reason string) {
+		path := prefix + name
+		failures = append(failures, plugin.CheckFailure{Property: resource.PropertyKey(path), Reason: path + ": " + reason})
+	}
+	known := func(key resource.PropertyKey) bool { return !pool[key].ContainsUnknowns() }
+	if known("autoScale") && known("nodeCount") && known("minNodes") && known("maxNodes") {
+		spec := poolSpecOf(pool)
+		switch {
+		case !spec.AutoScale && spec.Count == nil:
+			fail("nodeCount", "must be given when autoScale is off")
+		case spec.AutoScale && spec.MaxNodes == nil:
+			fail("maxNodes", "must be given when autoScale is on")
+		case spec.AutoScale && spec.MinNodes != nil && *spec.MinNodes > *spec.MaxNodes:
+			fail("minNodes", "must not be more than maxNodes")
+		}
+	}
+	if known("taints") {
+		seen := map[[2]string]bool{}
+		for _, t := range poolSpecOf(pool).Taints {
+			if key := [2]string{t.Key, t.Effect}; seen[key] {
+				fail("taints", "has two taints with key "+t.Key+" and effect "+t.Effect)
+			} else {
+				seen[key] = true
+			}
+		}
+	}
+	return failures
+}
+
+// dropPoolNoise drops changes that mean nothing to the platform: bounds of a pool that does not scale read back as 0.
+func dropPoolNoise(diff *nativeprovider.Diff, prefix string, wanted resource.PropertyMap) {
+	if wanted["autoScale"].ContainsUnknowns() || nativeprovider.GetBool(wanted, "autoScale") {
+		return
+	}
+	diff.Drop(prefix + "minNodes")
+	diff.Drop(prefix + "maxNodes")
+}
 
 // poolSpec is a node pool as it is wanted: the default pool of a cluster, or a pool of its own.
 type poolSpec struct {
@@ -41,7 +122,7 @@ func poolSpecOf(m resource.PropertyMap) poolSpec {
 		AutoScale: nativeprovider.GetBool(m, "autoScale"),
 		MinNodes:  optionalInt(m, "minNodes"),
 		MaxNodes:  optionalInt(m, "maxNodes"),
-		Tags:      nativeprovider.GetStrings(m, "tags"),
+		Tags:      stringsAt(m, "tags"),
 		Labels:    nativeprovider.GetStringMap(m, "labels"),
 		Taints:    []taint{},
 	}
@@ -86,7 +167,7 @@ func (p poolSpec) update(resize bool, ownTags ...string) poolRequest {
 func (p poolSpec) request(ownTags []string) poolRequest {
 	request := poolRequest{
 		Name:      p.Name,
-		Tags:      slices.Concat([]string{}, p.Tags, ownTags),
+		Tags:      slices.Concat(p.Tags, ownTags),
 		Labels:    p.Labels,
 		Taints:    p.Taints,
 		AutoScale: p.AutoScale,
@@ -99,32 +180,39 @@ func (p poolSpec) request(ownTags []string) poolRequest {
 	return request
 }
 
-// matches tells whether a live pool is what is wanted already, so that no request is needed.
-func (p poolSpec) matches(live *godo.KubernetesNodePool, resize bool, ownTags ...string) bool {
-	want := p.update(resize, ownTags...)
-	if want.Name != live.Name || want.AutoScale != live.AutoScale ||
-		want.Count != nil && *want.Count != live.Count ||
-		want.MinNodes != nil && *want.MinNodes != live.MinNodes ||
-		want.MaxNodes != nil && *want.MaxNodes != live.MaxNodes {
-		return false
+// poolUpdateOf is the request that makes a live pool what the inputs say, and whether it is needed. recorded is the
+// state of before; without it, as in a creation, no resize is asked for.
+func poolUpdateOf(live *godo.KubernetesNodePool, recorded, inputs resource.PropertyMap, ownTags ...string) (poolRequest, bool, error) {
+	if len(recorded) == 0 {
+		recorded = inputs
 	}
-	if !sameTags(p.Tags, userTags(live.Tags)) || !mapsEqual(p.Labels, live.Labels) {
-		return false
+	diff, err := poolTable.Compare(live.ID, poolState(live, recorded), inputs)
+	if err != nil {
+		return poolRequest{}, false, err
 	}
-	for _, tag := range ownTags {
-		if !hasTag(live.Tags, tag) {
-			return false
-		}
-	}
-	return sameTaints(p.Taints, live.Taints)
+	dropPoolNoise(diff, "", inputs)
+	differs := slices.ContainsFunc(poolChangedByPut, diff.Changed) ||
+		slices.ContainsFunc(ownTags, func(tag string) bool { return !hasTag(live.Tags, tag) })
+	return poolSpecOf(inputs).update(diff.Changed("nodeCount"), ownTags...), differs, nil
 }
 
-// poolOutputs are the properties that the default pool and a pool resource have in common, read from a live pool.
-// countKnown says whether the number of nodes was declared; where it was not, it is no property of the declaration.
-func poolOutputs(live *godo.KubernetesNodePool, countKnown bool) resource.PropertyMap {
-	out := resource.PropertyMap{
+// poolTable compares pools by the table alone.
+var poolTable = &nativeprovider.Resource{Properties: poolProperties("")}
+
+// poolChangedByPut are the properties that PUT .../node_pools/{id} changes.
+var poolChangedByPut = []string{"name", "nodeCount", "autoScale", "minNodes", "maxNodes", "tags", "labels", "taints"}
+
+// poolState is what a live pool looks like in the state: the properties that the default pool and a pool resource have
+// in common. recorded is the state or the inputs of before.
+//
+// The count in the state of an autoscaled pool is the one that was last asked for, not the one that the autoscaler chose
+// since: only then can a later plan tell a count that the user changed from one that the autoscaler changed. The number
+// of nodes that there are is actualNodeCount.
+func poolState(live *godo.KubernetesNodePool, recorded resource.PropertyMap) resource.PropertyMap {
+	state := resource.PropertyMap{
 		"name":            resource.NewProperty(live.Name),
 		"size":            resource.NewProperty(live.Size),
+		"nodeCount":       nativeprovider.Whole(live.Count),
 		"actualNodeCount": nativeprovider.Whole(live.Count),
 		"autoScale":       resource.NewProperty(live.AutoScale),
 		"minNodes":        nativeprovider.Whole(live.MinNodes),
@@ -134,10 +222,13 @@ func poolOutputs(live *godo.KubernetesNodePool, countKnown bool) resource.Proper
 		"taints":          taintList(live.Taints),
 		"nodes":           nodeList(live.Nodes),
 	}
-	if countKnown {
-		out["nodeCount"] = nativeprovider.Whole(live.Count)
+	if live.AutoScale {
+		state["nodeCount"] = resource.NewNullProperty()
+		if asked := optionalInt(recorded, "nodeCount"); asked != nil {
+			state["nodeCount"] = nativeprovider.Whole(*asked)
+		}
 	}
-	return out
+	return state
 }
 
 func nodeList(nodes []*godo.KubernetesNode) resource.PropertyValue {
@@ -187,22 +278,24 @@ func poolReady(pool *godo.KubernetesNodePool) bool {
 	return true
 }
 
-// defaultPool finds the pool that belongs to the cluster's declaration, wherever it stands in the list: by its id when
-// that is known, by its tag, or because it is the only one. It returns nil when there is none of these.
+// defaultPool finds the pool that belongs to the cluster's declaration, wherever it stands in the list: by its id, else
+// by its tag, else because it is the only one and no other was ever known. It returns nil when there is none of these.
 func defaultPool(pools []*godo.KubernetesNodePool, id string) *godo.KubernetesNodePool {
-	var tagged *godo.KubernetesNodePool
+	pools = slices.DeleteFunc(slices.Clone(pools), func(pool *godo.KubernetesNodePool) bool { return pool == nil })
 	for _, pool := range pools {
-		if pool == nil {
-			continue
-		}
 		if id != "" && pool.ID == id {
 			return pool
 		}
-		if tagged == nil && hasTag(pool.Tags, defaultPoolTag) {
-			tagged = pool
+	}
+	for _, pool := range pools {
+		if hasTag(pool.Tags, defaultPoolTag) {
+			return pool
 		}
 	}
-	return tagged
+	if id == "" && len(pools) == 1 {
+		return pools[0]
+	}
+	return nil
 }
 
 // userTags leaves out the tags that the platform and the plugins add by themselves.
@@ -231,35 +324,6 @@ func tagSet(tags []string) []string {
 	}
 	slices.Sort(set)
 	return slices.Compact(set)
-}
-
-// sameTaints compares two sets of taints.
-func sameTaints(want []taint, live []godo.Taint) bool {
-	got := make([]taint, 0, len(live))
-	for _, t := range live {
-		got = append(got, taint(t))
-	}
-	return slices.Equal(taintSet(want), taintSet(got))
-}
-
-func taintSet(taints []taint) []taint {
-	set := slices.Clone(taints)
-	slices.SortFunc(set, func(a, b taint) int {
-		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Effect, b.Effect), cmp.Compare(a.Value, b.Value))
-	})
-	return slices.Compact(set)
-}
-
-func mapsEqual(a, b map[string]string) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for key, value := range a {
-		if other, ok := b[key]; !ok || other != value {
-			return false
-		}
-	}
-	return true
 }
 
 // timeText writes a time the way the official plugin keeps it in state.

@@ -12,29 +12,29 @@ import (
 
 // clusterCreation is the body of POST /v2/kubernetes/clusters.
 type clusterCreation struct {
-	Name              string                            `json:"name"`
-	Region            string                            `json:"region"`
-	Version           string                            `json:"version"`
-	Tags              []string                          `json:"tags"`
-	VPCUUID           string                            `json:"vpc_uuid,omitempty"`
-	ClusterSubnet     string                            `json:"cluster_subnet,omitempty"`
-	ServiceSubnet     string                            `json:"service_subnet,omitempty"`
-	HA                bool                              `json:"ha"`
-	NodePools         []poolRequest                     `json:"node_pools"`
-	MaintenancePolicy *godo.KubernetesMaintenancePolicy `json:"maintenance_policy,omitempty"`
-	AutoUpgrade       bool                              `json:"auto_upgrade"`
-	SurgeUpgrade      bool                              `json:"surge_upgrade"`
+	Name              string             `json:"name"`
+	Region            string             `json:"region"`
+	Version           string             `json:"version"`
+	Tags              []string           `json:"tags"`
+	VPCUUID           string             `json:"vpc_uuid,omitempty"`
+	ClusterSubnet     string             `json:"cluster_subnet,omitempty"`
+	ServiceSubnet     string             `json:"service_subnet,omitempty"`
+	HA                bool               `json:"ha"`
+	NodePools         []poolRequest      `json:"node_pools"`
+	MaintenancePolicy *maintenancePolicy `json:"maintenance_policy,omitempty"`
+	AutoUpgrade       bool               `json:"auto_upgrade"`
+	SurgeUpgrade      bool               `json:"surge_upgrade"`
 	clusterComponents
 }
 
 // clusterUpdate is the body of PUT /v2/kubernetes/clusters/{id}.
 type clusterUpdate struct {
-	Name              string                            `json:"name"`
-	Tags              []string                          `json:"tags"`
-	MaintenancePolicy *godo.KubernetesMaintenancePolicy `json:"maintenance_policy,omitempty"`
-	AutoUpgrade       bool                              `json:"auto_upgrade"`
-	SurgeUpgrade      bool                              `json:"surge_upgrade"`
-	HA                *bool                             `json:"ha,omitempty"` // only ever true: it cannot be taken back
+	Name              string             `json:"name"`
+	Tags              []string           `json:"tags"`
+	MaintenancePolicy *maintenancePolicy `json:"maintenance_policy,omitempty"`
+	AutoUpgrade       bool               `json:"auto_upgrade"`
+	SurgeUpgrade      bool               `json:"surge_upgrade"`
+	HA                *bool              `json:"ha,omitempty"` // only ever true: it cannot be taken back
 	clusterComponents
 }
 
@@ -47,6 +47,12 @@ type clusterComponents struct {
 	AmdGpuDeviceMetricsExporterPlugin *component                                     `json:"amd_gpu_device_metrics_exporter_plugin,omitempty"`
 	NvidiaGpuDevicePlugin             *component                                     `json:"nvidia_gpu_device_plugin,omitempty"`
 	RdmaSharedDevicePlugin            *component                                     `json:"rdma_shared_dev_plugin,omitempty"`
+}
+
+// maintenancePolicy is when the platform may upgrade a cluster.
+type maintenancePolicy struct {
+	Day       string `json:"day"`
+	StartTime string `json:"start_time,omitempty"`
 }
 
 // firewall says who may reach the control plane. An empty list with enabled true lets no one in.

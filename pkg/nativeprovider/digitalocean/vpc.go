@@ -164,7 +164,9 @@ func deleteVPC(ctx context.Context, op *nativeprovider.Operation, id string, _ r
 }
 
 // mentionsMembers tells an answer about members of a VPC from one about rights: the API has used 403 for both.
-func mentionsMembers(err error) bool { return strings.Contains(strings.ToLower(apiMessage(err)), "member") }
+func mentionsMembers(err error) bool {
+	return strings.Contains(strings.ToLower(apiMessage(err)), "member")
+}
 
 // apiMessage returns the words of the API in an error.
 func apiMessage(err error) string {

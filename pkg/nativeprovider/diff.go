@@ -56,6 +56,14 @@ func (d *Diff) Drop(path string) {
 	}
 }
 
+// Remove plans the removal of a recorded value that the program does not give. It is for an input that is only sometimes left to the cloud.
+func (d *Diff) Remove(name string) {
+	key := resource.PropertyKey(name)
+	if d.New[key].IsNull() && !isEmpty(d.Old[key]) {
+		d.changes[resource.PropertyPath{name}.String()] = plugin.PropertyDiff{Kind: plugin.DiffDelete}
+	}
+}
+
 // Replaces tells whether any change replaces the object.
 func (d *Diff) Replaces() bool {
 	for _, change := range d.changes {
@@ -114,7 +122,7 @@ func (d *Diff) value(path resource.PropertyPath, p *Property, old, new resource.
 		return // whatever the cloud chose is right
 	case isEmpty(old) && isEmpty(new):
 		return
-	case old.IsNull() && p.Default != nil && p.same(resource.NewPropertyValue(p.Default), new):
+	case old.IsNull() && p.Default != nil && p.Same(resource.NewPropertyValue(p.Default), new):
 		return // a state of before the property was known, or of an import
 	case isEmpty(new) && p.Type != Object && p.Type != Map:
 		d.record(path, plugin.DiffDelete, replaces)
@@ -137,12 +145,12 @@ func (d *Diff) value(path resource.PropertyPath, p *Property, old, new resource.
 			switch {
 			case !ok:
 				d.record(join(path, string(key)), plugin.DiffAdd, replaces)
-			case wanted.ContainsUnknowns() || !p.Elem.same(present, wanted):
+			case wanted.ContainsUnknowns() || !p.Elem.Same(present, wanted):
 				d.record(join(path, string(key)), plugin.DiffUpdate, replaces)
 			}
 		}
 	default:
-		if new.ContainsUnknowns() || !p.same(old, new) {
+		if new.ContainsUnknowns() || !p.Same(old, new) {
 			d.record(path, kind, replaces)
 		}
 	}
@@ -155,8 +163,9 @@ func objectOf(v resource.PropertyValue) resource.PropertyMap {
 	return resource.PropertyMap{}
 }
 
-// same tells whether the recorded value old is what new wants. Both are plain and known.
-func (p *Property) same(old, new resource.PropertyValue) bool {
+// Same tells whether the recorded value old is what new wants: null, absent and empty are one, sets have no order, outputs and what is left
+// to the cloud are not compared. Both values must be plain and known.
+func (p *Property) Same(old, new resource.PropertyValue) bool {
 	if isEmpty(old) && isEmpty(new) {
 		return true
 	}
@@ -169,11 +178,11 @@ func (p *Property) same(old, new resource.PropertyValue) bool {
 			return false
 		}
 		if p.Type == List {
-			return slices.EqualFunc(old.ArrayValue(), new.ArrayValue(), p.Elem.same)
+			return slices.EqualFunc(old.ArrayValue(), new.ArrayValue(), p.Elem.Same)
 		}
 		left := slices.Clone(old.ArrayValue())
 		for _, wanted := range new.ArrayValue() {
-			i := slices.IndexFunc(left, func(present resource.PropertyValue) bool { return p.Elem.same(present, wanted) })
+			i := slices.IndexFunc(left, func(present resource.PropertyValue) bool { return p.Elem.Same(present, wanted) })
 			if i < 0 {
 				return false
 			}
@@ -188,13 +197,13 @@ func (p *Property) same(old, new resource.PropertyValue) bool {
 			if !field.input() || field.Computed && after[key].IsNull() {
 				continue
 			}
-			if !field.same(before[key], after[key]) {
+			if !field.Same(before[key], after[key]) {
 				return false
 			}
 		}
 		return true
 	case Map:
-		return maps.EqualFunc(objectOf(old), objectOf(new), p.Elem.same)
+		return maps.EqualFunc(objectOf(old), objectOf(new), p.Elem.Same)
 	default:
 		return old.V == new.V
 	}

@@ -352,7 +352,7 @@ func refreshedInputs(table []Property, inputs, state resource.PropertyMap) resou
 			continue
 		}
 		given, present := plainValue(input), plainValue(state[key])
-		if given.ContainsUnknowns() || property.same(present, given) {
+		if given.ContainsUnknowns() || property.Same(present, given) {
 			continue
 		}
 		value := inputOf(property, present)

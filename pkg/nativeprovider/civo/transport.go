@@ -1,8 +1,9 @@
-package nativeprovider
+package civo
 
 import (
 	"context"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"strconv"
@@ -10,29 +11,31 @@ import (
 	"time"
 
 	"github.com/pkg/errors"
+
+	"github.com/plantonhq/project-planton/pkg/nativeprovider"
 )
 
-// RetryTransport repeats requests that a cloud could not take just now, without ever doing something twice that must be done once.
+// retryTransport repeats requests that a cloud could not take just now, without ever doing something twice that must be done once.
 //
 //   - GET, HEAD, OPTIONS, PUT and DELETE are repeated after a connection error, 429 and 5xx (not 501).
 //   - Other methods (POST creates) are repeated only when they were certainly not carried out: the connection could not be made, or the
 //     answer was 429. What to do after any other failure is the caller's matter: look whether the object is there.
 //
-// Pauses double from First with jitter; a Retry-After header is honoured when it fits into Budget. A wait ends at once with the request's
+// Pauses double with jitter; a Retry-After header is honoured when it fits into the budget. A wait ends at once with the request's
 // context. The last answer (or error) is handed on as it is.
-type RetryTransport struct {
-	// Base carries out the requests; NewTransport() when nil.
-	Base http.RoundTripper
-	// Attempts is how often a request is tried at most; 5 when 0.
-	Attempts int
-	// First is the first pause; 250 ms when 0.
-	First time.Duration
-	// Budget bounds all pauses of one request together; 1 minute when 0.
-	Budget time.Duration
+type retryTransport struct {
+	// base carries out the requests.
+	base http.RoundTripper
+	// attempts is how often a request is tried at most.
+	attempts int
+	// first is the first pause.
+	first time.Duration
+	// budget bounds all pauses of one request together.
+	budget time.Duration
 }
 
-// NewTransport is an HTTP transport for an API: pooled connections, the environment's proxy, and time limits on everything but the body.
-func NewTransport() *http.Transport {
+// newTransport is an HTTP transport for an API: pooled connections, the environment's proxy, and time limits on everything but the body.
+func newTransport() *http.Transport {
 	return &http.Transport{
 		Proxy:                 http.ProxyFromEnvironment,
 		DialContext:           (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
@@ -45,25 +48,12 @@ func NewTransport() *http.Transport {
 }
 
 // RoundTrip implements http.RoundTripper.
-func (t *RetryTransport) RoundTrip(request *http.Request) (*http.Response, error) {
-	base := t.Base
-	if base == nil {
-		base = defaultTransport
-	}
-	attempts, pause, budget := t.Attempts, t.First, t.Budget
-	if attempts <= 0 {
-		attempts = 5
-	}
-	if pause <= 0 {
-		pause = 250 * time.Millisecond
-	}
-	if budget <= 0 {
-		budget = time.Minute
-	}
+func (t *retryTransport) RoundTrip(request *http.Request) (*http.Response, error) {
+	pause, budget := t.first, t.budget
 	for attempt := 1; ; attempt++ {
-		response, err := base.RoundTrip(request)
-		wait, again := t.retry(request, response, err, jitter(pause))
-		if !again || attempt >= attempts || wait > budget {
+		response, err := t.base.RoundTrip(request)
+		wait, again := retry(request, response, err, jitter(pause))
+		if !again || attempt >= t.attempts || wait > budget {
 			return response, err
 		}
 		next := request.Clone(request.Context())
@@ -82,17 +72,18 @@ func (t *RetryTransport) RoundTrip(request *http.Request) (*http.Response, error
 			_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, 1<<20))
 			_ = response.Body.Close()
 		}
-		if sleepErr := Sleep(request.Context(), wait); sleepErr != nil {
+		if sleepErr := nativeprovider.Sleep(request.Context(), wait); sleepErr != nil {
 			return nil, sleepErr
 		}
 		request, pause, budget = next, pause*2, budget-wait
 	}
 }
 
-var defaultTransport = NewTransport()
+// jitter is between 3/4 and 5/4 of d, so that many plugins do not come back in step.
+func jitter(d time.Duration) time.Duration { return d*3/4 + rand.N(d/2+1) }
 
 // retry decides whether to try again, and after what pause.
-func (t *RetryTransport) retry(
+func retry(
 	request *http.Request, response *http.Response, err error, pause time.Duration,
 ) (time.Duration, bool) {
 	if request.Context().Err() != nil {

@@ -1,0 +1,21 @@
+// Command pulumi-resource-civo is the native Pulumi plugin for Civo. The Pulumi engine starts it; package
+// pkg/nativeprovider/civo tells what it does.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/plantonhq/project-planton/pkg/nativeprovider"
+	"github.com/plantonhq/project-planton/pkg/nativeprovider/civo"
+)
+
+// version is set by the linker.
+var version = "0.0.0"
+
+func main() {
+	if err := nativeprovider.Main(civo.New(version)); err != nil {
+		fmt.Fprintln(os.Stderr, "pulumi-resource-civo:", err)
+		os.Exit(1)
+	}
+}

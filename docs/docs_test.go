@@ -1,0 +1,264 @@
+// Package docs_test keeps the hand-written pages true: their examples are valid, and they leave nothing out.
+package docs_test
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/plantonhq/project-planton/pkg/kinds"
+	"github.com/plantonhq/project-planton/pkg/manifest"
+)
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// block is a fenced block of a page.
+type block struct {
+	line int // of the page, at which the block's text starts
+	text string
+}
+
+// blocks returns the fenced blocks of a language.
+func blocks(page, language string) []block {
+	var found []block
+	var current *block
+	for i, line := range strings.Split(page, "\n") {
+		switch {
+		case current == nil && line == "```"+language:
+			current = &block{line: i + 2}
+		case current != nil && line == "```":
+			found = append(found, *current)
+			current = nil
+		case current != nil:
+			current.text += line + "\n"
+		}
+	}
+	return found
+}
+
+// Every YAML block of every page is a valid manifest, unless its first line says that it is a fragment.
+func TestExamplesInPagesAreValid(t *testing.T) {
+	t.Parallel()
+	pages, err := filepath.Glob("*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	readmes, err := filepath.Glob("../iac/pulumi/*/*/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	checked := 0
+	for _, page := range append(append(pages, readmes...), "../README.md") {
+		for _, b := range blocks(read(t, page), "yaml") {
+			if strings.HasPrefix(b.text, "# fragment\n") {
+				continue
+			}
+			checked++
+			if _, err := manifest.Parse(page, []byte(strings.Repeat("\n", b.line-1)+b.text)); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if checked < len(kinds.All()) {
+		t.Errorf("%d examples were found, want one a kind at least", checked)
+	}
+}
+
+// Every manifest under examples/ is valid.
+func TestExampleFilesAreValid(t *testing.T) {
+	t.Parallel()
+	checked := 0
+	err := filepath.WalkDir("../examples", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || filepath.Ext(path) != ".yaml" || strings.HasPrefix(entry.Name(), "Pulumi.") {
+			return err
+		}
+		checked++
+		if _, err := manifest.Parse(path, []byte(read(t, path))); err != nil {
+			t.Error(err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if checked == 0 {
+		t.Error("there is no example")
+	}
+}
+
+// Every stack input that lies beside a program is valid, so that `pulumi up` works as it stands.
+func TestStackInputsAreValid(t *testing.T) {
+	t.Parallel()
+	for _, kind := range kinds.All() {
+		t.Run(kind.Name, func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join("..", "iac", "pulumi", kind.Provider, strings.ToLower(kind.Name), "stack-input.json")
+			if err := manifest.Decode(path, []byte(read(t, path)), kind.NewStackInput()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// section returns the part of a page under a heading of the second level.
+func section(t *testing.T, page, heading string) string {
+	t.Helper()
+	_, rest, found := strings.Cut(page, "\n## "+heading+"\n")
+	if !found {
+		t.Fatalf("specs.md has no section %q", heading)
+	}
+	before, _, _ := strings.Cut(rest, "\n## ")
+	return before
+}
+
+// specs.md names every field of each kind's spec in a table, shows it in the example unless the platform cannot honour it, and
+// names every output.
+func TestSpecsNameEveryField(t *testing.T) {
+	t.Parallel()
+	page := read(t, "specs.md")
+	for _, kind := range kinds.All() {
+		t.Run(kind.Name, func(t *testing.T) {
+			t.Parallel()
+			text := section(t, page, kind.Name)
+			fields := kind.NewTarget().ProtoReflect().Descriptor().Fields()
+			for name, path := range specFields(fields.ByName("spec").Message(), "spec", map[string]string{}) {
+				if !strings.Contains(text, "`"+name+"`") {
+					t.Errorf("%s: `%s` is not named", path, name)
+				}
+			}
+			for _, output := range kind.OutputFields() {
+				if !strings.Contains(text, "`"+output+"`") {
+					t.Errorf("the output `%s` is not named", output)
+				}
+			}
+			if len(blocks(text, "yaml")) == 0 {
+				t.Error("there is no example")
+			}
+		})
+	}
+}
+
+// specFields collects the fields of a message and of the messages in it by their JSON names, each with its path. What is described
+// once for all kinds, references and taints, is not looked into.
+func specFields(md protoreflect.MessageDescriptor, path string, into map[string]string) map[string]string {
+	for i := range md.Fields().Len() {
+		fd := md.Fields().Get(i)
+		at := path + "." + string(fd.Name())
+		into[fd.JSONName()] = at
+		if fd.Message() != nil && !fd.IsMap() && fd.Message().Name() != "StringValueOrRef" && !strings.HasSuffix(string(fd.Message().Name()), "Taint") {
+			specFields(fd.Message(), at, into)
+		}
+	}
+	return into
+}
+
+// ruleID matches what the tables of specs.md give as rule ids: words in backticks in parentheses.
+var ruleID = regexp.MustCompile("\\((`[a-z_.]+`(?:, `[a-z_.]+`)*)\\)")
+
+// The rule ids that specs.md names exist in the protos.
+func TestSpecsNameRulesThatExist(t *testing.T) {
+	t.Parallel()
+	protos := ""
+	err := filepath.WalkDir("../apis", func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && filepath.Ext(path) == ".proto" {
+			protos += read(t, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := 0
+	for _, match := range ruleID.FindAllStringSubmatch(read(t, "specs.md"), -1) {
+		for _, id := range strings.Split(match[1], ", ") {
+			id = strings.Trim(id, "`")
+			named++
+			if id != "string.const" && !strings.Contains(protos, fmt.Sprintf("id: %q", id)) {
+				t.Errorf("specs.md names the rule %q, which no proto has", id)
+			}
+		}
+	}
+	if named < 20 {
+		t.Errorf("%d rules were found in specs.md", named)
+	}
+}
+
+// Each requirement of go.mod that the project makes itself is named in dependencies.md, and that page names none that go.mod lacks.
+func TestDependenciesAreNamed(t *testing.T) {
+	t.Parallel()
+	page := read(t, "dependencies.md")
+	required, direct := map[string]bool{}, 0
+	scanner := bufio.NewScanner(bytes.NewReader([]byte(read(t, "../go.mod"))))
+	for inBlock := false; scanner.Scan(); {
+		line := strings.TrimSpace(scanner.Text())
+		switch {
+		case line == "require (":
+			inBlock = true
+			continue
+		case line == ")":
+			inBlock = false
+			continue
+		case strings.HasPrefix(line, "require "):
+			line = strings.TrimPrefix(line, "require ")
+		case !inBlock:
+			continue
+		}
+		if line == "" || strings.HasPrefix(line, "//") {
+			continue
+		}
+		module := strings.Fields(line)[0]
+		required[module] = true
+		if strings.HasSuffix(line, "// indirect") {
+			continue
+		}
+		direct++
+		if !strings.Contains(page, "| `"+module+"` |") {
+			t.Errorf("docs/dependencies.md does not name %s, with the reason for it", module)
+		}
+	}
+	if direct < 10 {
+		t.Fatalf("%d direct requirements were found in go.mod", direct)
+	}
+	library, _, _ := strings.Cut(page, "\n## Tools")
+	for _, match := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\|").FindAllStringSubmatch(library, -1) {
+		if !required[match[1]] {
+			t.Errorf("docs/dependencies.md names %s, which go.mod does not require", match[1])
+		}
+	}
+}
+
+// markdownLink matches a link to a file of the repository.
+var markdownLink = regexp.MustCompile(`\]\(([^)#\s]+)(#[^)]*)?\)`)
+
+// Links between pages, and to files and folders, lead somewhere.
+func TestLinksLeadSomewhere(t *testing.T) {
+	t.Parallel()
+	pages, err := filepath.Glob("*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range append(pages, "../README.md") {
+		for _, match := range markdownLink.FindAllStringSubmatch(read(t, page), -1) {
+			if target := match[1]; !strings.Contains(target, "://") {
+				if _, err := os.Stat(filepath.Join(filepath.Dir(page), target)); err != nil {
+					t.Errorf("%s: the link to %s leads nowhere", page, target)
+				}
+			}
+		}
+	}
+}

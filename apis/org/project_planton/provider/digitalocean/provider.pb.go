@@ -35,7 +35,8 @@ type DigitalOceanProviderConfig struct {
 	SpacesAccessId string `protobuf:"bytes,3,opt,name=spaces_access_id,json=spacesAccessId,proto3" json:"spaces_access_id,omitempty"`
 	// The secret key of Spaces. A secret.
 	SpacesSecretKey string `protobuf:"bytes,4,opt,name=spaces_secret_key,json=spacesSecretKey,proto3" json:"spaces_secret_key,omitempty"`
-	// The URL of the API, https://api.digitalocean.com when absent. A path in it is not used.
+	// The URL of the API, https://api.digitalocean.com when absent. It has no path: the API's client puts its own (/v2/...) in
+	// the place of one, without a word.
 	ApiEndpoint   string `protobuf:"bytes,101,opt,name=api_endpoint,json=apiEndpoint,proto3" json:"api_endpoint,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -110,13 +111,14 @@ var File_org_project_planton_provider_digitalocean_provider_proto protoreflect.F
 
 const file_org_project_planton_provider_digitalocean_provider_proto_rawDesc = "" +
 	"\n" +
-	"8org/project_planton/provider/digitalocean/provider.proto\x12)org.project_planton.provider.digitalocean\x1a\x1bbuf/validate/validate.proto\x1a6org/project_planton/provider/digitalocean/region.proto\x1a,org/project_planton/shared/rules/rules.proto\"\xb7\x02\n" +
+	"8org/project_planton/provider/digitalocean/provider.proto\x12)org.project_planton.provider.digitalocean\x1a\x1bbuf/validate/validate.proto\x1a6org/project_planton/provider/digitalocean/region.proto\x1a,org/project_planton/shared/rules/rules.proto\"\xa1\x04\n" +
 	"\x1aDigitalOceanProviderConfig\x12 \n" +
 	"\tapi_token\x18\x01 \x01(\tB\x03\x80\x01\x01R\bapiToken\x12n\n" +
 	"\x0edefault_region\x18\x02 \x01(\x0e2=.org.project_planton.provider.digitalocean.DigitalOceanRegionB\b\xbaH\x05\x82\x01\x02\x10\x01R\rdefaultRegion\x12(\n" +
 	"\x10spaces_access_id\x18\x03 \x01(\tR\x0espacesAccessId\x12/\n" +
-	"\x11spaces_secret_key\x18\x04 \x01(\tB\x03\x80\x01\x01R\x0fspacesSecretKey\x12,\n" +
-	"\fapi_endpoint\x18e \x01(\tB\t\xbaH\x06r\x04\x80\xdba\x01R\vapiEndpointBUZSgithub.com/plantonhq/project-planton/apis/org/project_planton/provider/digitaloceanb\x06proto3"
+	"\x11spaces_secret_key\x18\x04 \x01(\tB\x03\x80\x01\x01R\x0fspacesSecretKey\x12\x95\x02\n" +
+	"\fapi_endpoint\x18e \x01(\tB\xf1\x01\xbaH\xed\x01\xba\x01\xe3\x01\n" +
+	"\x15digitalocean_endpoint\x12kmust be a URL without a path, such as https://api.digitalocean.com: DigitalOcean's client could not use one\x1a]!this.matches('^https?://[^/?#@]+(/[^?#]*)?$') || this.matches('^https?://[^/?#@]+(/v2)?/?$')r\x04\x80\xdba\x01R\vapiEndpointBUZSgithub.com/plantonhq/project-planton/apis/org/project_planton/provider/digitaloceanb\x06proto3"
 
 var (
 	file_org_project_planton_provider_digitalocean_provider_proto_rawDescOnce sync.Once

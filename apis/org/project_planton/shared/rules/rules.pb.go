@@ -184,7 +184,7 @@ var (
 	//
 	// optional bool digitalocean_user_tag = 200113;
 	E_DigitaloceanUserTag = &file_org_project_planton_shared_rules_rules_proto_extTypes[11]
-	// An http or https URL with a host.
+	// An http or https URL with a host, and without credentials, which would show in messages.
 	//
 	// optional bool http_endpoint = 200112;
 	E_HttpEndpoint = &file_org_project_planton_shared_rules_rules_proto_extTypes[12]
@@ -232,10 +232,10 @@ const file_org_project_planton_shared_rules_rules_proto_rawDesc = "" +
 	"\rip_or_network\x12Zmust be an IP address or a network in CIDR notation, such as 203.0.113.7 or 203.0.113.0/24\x1a-!rule || this.isIp() || this.isIpPrefix(true)R\vipOrNetwork:\xdf\x02\n" +
 	"\x15digitalocean_user_tag\x12\x19.buf.validate.StringRules\x18\xb1\x9b\f \x01(\bB\x8d\x02\xc2H\x89\x02\n" +
 	"\x86\x02\n" +
-	"\x15digitalocean_user_tag\x12omust not be a reserved tag (k8s, k8s:*, terraform:*): DigitalOcean and its provider plugin set those themselves\x1a|!rule || !(this.lowerAscii() == 'k8s' || this.lowerAscii().startsWith('k8s:') || this.lowerAscii().startsWith('terraform:'))R\x13digitaloceanUserTag:\xeb\x01\n" +
-	"\rhttp_endpoint\x12\x19.buf.validate.StringRules\x18\xb0\x9b\f \x01(\bB\xa8\x01\xc2H\xa4\x01\n" +
-	"\xa1\x01\n" +
-	"\rhttp_endpoint\x12Fmust be an http or https URL with a host, such as https://api.civo.com\x1aH!rule || this == '' || (this.isUri() && this.matches('^https?://[^/]+'))R\fhttpEndpointBLZJgithub.com/plantonhq/project-planton/apis/org/project_planton/shared/rules"
+	"\x15digitalocean_user_tag\x12omust not be a reserved tag (k8s, k8s:*, terraform:*): DigitalOcean and its provider plugin set those themselves\x1a|!rule || !(this.lowerAscii() == 'k8s' || this.lowerAscii().startsWith('k8s:') || this.lowerAscii().startsWith('terraform:'))R\x13digitaloceanUserTag:\xa4\x02\n" +
+	"\rhttp_endpoint\x12\x19.buf.validate.StringRules\x18\xb0\x9b\f \x01(\bB\xe1\x01\xc2H\xdd\x01\n" +
+	"\xda\x01\n" +
+	"\rhttp_endpoint\x12qmust be an http or https URL with a host and without credentials, query or fragment, such as https://api.civo.com\x1aV!rule || this == '' || (this.isUri() && this.matches('^https?://[^/?#@]+(/[^?#]*)?$'))R\fhttpEndpointBLZJgithub.com/plantonhq/project-planton/apis/org/project_planton/shared/rules"
 
 var file_org_project_planton_shared_rules_rules_proto_goTypes = []any{
 	(*validate.StringRules)(nil), // 0: buf.validate.StringRules

@@ -257,6 +257,13 @@ func TestFirewallLifeCycle(t *testing.T) {
 	if found := must(client.FindFirewallRule(created.ID, rule.ID))(t); found.Label != "web" {
 		t.Errorf("found rule: %+v", found)
 	}
+	// civogo never asks for one firewall or one rule alone; other clients do.
+	for _, path := range []string{"/v2/firewalls/" + created.ID, "/v2/firewalls/" + created.ID + "/rules/" + rule.ID} {
+		var one struct{ ID string }
+		if err := json.Unmarshal(must(client.SendGetRequest(path))(t), &one); err != nil || !strings.HasSuffix(path, one.ID) {
+			t.Errorf("GET %s: %+v, %v", path, one, err)
+		}
+	}
 	must(client.DeleteFirewallRule(created.ID, rule.ID))(t)
 	if rules := must(client.ListFirewallRules(created.ID))(t); len(rules) != 3 {
 		t.Errorf("%d rules, want 3", len(rules))

@@ -184,14 +184,15 @@ var duplicateCodes = []string{
 	"database_kubernetes_cluster_duplicate", "database_cluster_pool_duplicate",
 }
 
-// call carries out one request and decodes the answer into result, if given. A definite not-found is marked with nativeprovider.NotFound;
+// call carries out one request (path may have a query) and decodes the answer into result, if given. A definite not-found is marked with nativeprovider.NotFound;
 // 429, 5xx and connection errors with nativeprovider.Transient.
 func (r regional) call(ctx context.Context, method, path string, body, result any) error {
-	address := *r.endpoint
-	// A path in the endpoint is kept, as civogo does.
-	address.Path = strings.TrimSuffix(address.Path, "/") + path
-	address.RawPath = ""
 	call := method + " " + path
+	// A path in the endpoint is kept, as civogo does.
+	address, err := url.Parse(strings.TrimSuffix(r.endpoint.String(), "/") + path)
+	if err != nil {
+		return errors.Wrapf(err, "make request %s", call)
+	}
 
 	var content io.Reader
 	if body != nil {
@@ -201,7 +202,9 @@ func (r regional) call(ctx context.Context, method, path string, body, result an
 		}
 		content = bytes.NewReader(encoded)
 	} else {
-		address.RawQuery = url.Values{"region": {r.code}}.Encode()
+		query := address.Query()
+		query.Set("region", r.code)
+		address.RawQuery = query.Encode()
 	}
 	request, err := http.NewRequestWithContext(ctx, method, address.String(), content)
 	if err != nil {

@@ -241,9 +241,18 @@ func (r regional) cluster(ctx context.Context, id string) (*civogo.KubernetesClu
 
 // clusters are all clusters of the region.
 func (r regional) clusters(ctx context.Context) ([]civogo.KubernetesCluster, error) {
-	var page civogo.PaginatedKubernetesClusters
-	err := r.call(ctx, http.MethodGet, "/v2/kubernetes/clusters", nil, &page)
-	return page.Items, err
+	var all []civogo.KubernetesCluster
+	for number := 1; ; number++ {
+		var page civogo.PaginatedKubernetesClusters
+		path := fmt.Sprintf("/v2/kubernetes/clusters?page=%d&per_page=100", number)
+		if err := r.call(ctx, http.MethodGet, path, nil, &page); err != nil {
+			return nil, err
+		}
+		all = append(all, page.Items...)
+		if number >= page.Pages || len(page.Items) == 0 {
+			return all, nil
+		}
+	}
 }
 
 func createCluster(
@@ -292,7 +301,7 @@ func createCluster(
 		func(ctx context.Context) (string, error) {
 			clusters, err := r.clusters(ctx)
 			for i := range clusters {
-				if clusters[i].Name == name {
+				if strings.EqualFold(clusters[i].Name, name) {
 					return clusters[i].ID, nil
 				}
 			}
@@ -307,6 +316,13 @@ func createCluster(
 		return "", nil, errors.Wrapf(err, "create civo kubernetes cluster %s", name)
 	}
 	state, err := r.waitForCluster(ctx, op, id, label, inputs)
+	if err == nil {
+		// Civo ignores labels and taints of the default pool when it makes the cluster.
+		var changed bool
+		if changed, err = r.applyPool(ctx, op, id, label, pool); changed && err == nil {
+			state, err = r.waitForCluster(ctx, op, id, label, inputs)
+		}
+	}
 	if state == nil {
 		state = resource.PropertyMap{"region": text(r.code), "networkId": text(network), "pools": labelled(pool, label)}
 	}
@@ -376,7 +392,7 @@ func clusterFailed(cluster *civogo.KubernetesCluster) error {
 // settled tells whether a pool has all the nodes that it should have, and all are up.
 func settled(cluster *civogo.KubernetesCluster, label string) bool {
 	pool := poolByID(cluster, label)
-	if pool == nil {
+	if pool == nil || pool.Count == 0 {
 		return false
 	}
 	for _, required := range cluster.RequiredPools {
@@ -433,7 +449,7 @@ func clusterState(r regional, cluster *civogo.KubernetesCluster, label string, g
 		"firewallId":            text(cluster.FirewallID),
 		"networkId":             text(cluster.NetworkID),
 		"region":                text(r.code),
-		"kubernetesVersion":     text(firstOf(cluster.KubernetesVersion, cluster.Version)),
+		"kubernetesVersion":     text(cluster.KubernetesVersion),
 		"clusterType":           text(cluster.ClusterType),
 		"cni":                   text(cluster.CNIPlugin),
 		"tags":                  text(strings.Join(cluster.Tags, " ")),
@@ -575,7 +591,7 @@ func (r regional) applyCluster(
 		request["firewall_id"] = firewall
 	}
 	wanted := nativeprovider.GetString(inputs, "kubernetesVersion")
-	if present := firstOf(cluster.KubernetesVersion, cluster.Version); wanted != "" && !equalVersion(present, wanted) {
+	if wanted != "" && !equalVersion(cluster.KubernetesVersion, wanted) {
 		request["kubernetes_version"] = normalVersion(wanted)
 	}
 	if len(request) > 0 {
@@ -599,8 +615,7 @@ func (r regional) applyCluster(
 			if err := clusterFailed(now); err != nil {
 				return false, "", err
 			}
-			version := firstOf(now.KubernetesVersion, now.Version)
-			return equalVersion(version, wanted), now.Status + " " + version, nil
+			return equalVersion(now.KubernetesVersion, wanted), now.Status + " " + now.KubernetesVersion, nil
 		})
 }
 

@@ -283,27 +283,33 @@ func (c *client) createOnce(
 	if err != nil {
 		return "", errors.Wrap(err, "look for objects with the same name")
 	}
+	return decided(ctx, create, func() (string, bool) {
+		id := c.findNew(ctx, before, list)
+		return id, id != ""
+	})
+}
+
+// decided sends a request that the transport does not repeat, and repeats it a few times when it is undecided and done
+// tells that it was not carried out. A request that was is answered with what done returns.
+func decided[T any](ctx context.Context, send func(context.Context) (T, error), done func() (T, bool)) (T, error) {
 	for attempt := 0; ; attempt++ {
-		id, err := create(ctx)
+		result, err := send(ctx)
 		if err == nil || !isUndecided(err) {
-			return id, err
+			return result, err
 		}
-		if id := c.findNew(ctx, before, list); id != "" {
-			return id, nil
+		if found, ok := done(); ok {
+			return found, nil
 		}
-		if ctx.Err() != nil || attempt >= creationRepeats {
-			return "", err
-		}
-		if nativeprovider.Sleep(ctx, creationPause<<attempt) != nil {
-			return "", err
+		if ctx.Err() != nil || attempt >= sendRepeats || nativeprovider.Sleep(ctx, sendPause<<attempt) != nil {
+			return result, err
 		}
 	}
 }
 
 const (
-	creationRepeats = 3
-	creationPause   = time.Second
-	lastLook        = 15 * time.Second
+	sendRepeats = 3
+	sendPause   = time.Second // doubles with each repetition
+	lastLook    = 15 * time.Second
 )
 
 // findNew returns the id of an object that list shows now and did not show before, or "".

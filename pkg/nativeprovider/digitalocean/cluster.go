@@ -278,7 +278,7 @@ func clusterState(live *liveCluster, recorded resource.PropertyMap, c credential
 // recorded as one without nodes: then the next update makes it again. Leaving it out would look like another size, which
 // replaces the cluster.
 func defaultPoolState(live *liveCluster, recorded resource.PropertyMap) resource.PropertyValue {
-	pool := defaultPool(live.NodePools, nativeprovider.GetString(recorded, "id"))
+	pool := defaultPool(live.NodePools, recorded)
 	if pool == nil {
 		return resource.NewProperty(resource.PropertyMap{
 			"id":              resource.NewProperty(""),

@@ -114,12 +114,8 @@ func (c *client) settleCluster(
 		}
 	}
 	if wanted := nativeprovider.GetBool(inputs, "registryIntegration"); wanted != live.RegistryEnabled {
-		method := http.MethodPost
-		if !wanted {
-			method = http.MethodDelete
-		}
-		if err := c.do(ctx, method, registryPath, registryClusters{ClusterUUIDs: []string{id}}, nil); err != nil {
-			return failed(errors.Wrap(err, "change the integration of the container registry, which must exist in the account"))
+		if err := c.integrateRegistry(ctx, id, wanted); err != nil {
+			return failed(err)
 		}
 	}
 
@@ -238,14 +234,13 @@ func isUpgrade(live, wanted string) bool {
 
 // upgrade starts an upgrade and waits for its end.
 func (c *client) upgrade(ctx context.Context, op *nativeprovider.Operation, id, version string) error {
-	err := c.do(ctx, http.MethodPost, clusterPath(id)+"/upgrade", clusterUpgrade{Version: version}, nil)
-	if isUndecided(err) && ctx.Err() == nil {
-		// The answer was lost. If the upgrade began, there is nothing to repeat.
-		if live, readErr := c.getCluster(ctx, id); readErr == nil &&
-			(live.Status.State == stateUpgrading || live.VersionSlug == version) {
-			err = nil
-		}
+	send := func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, c.do(ctx, http.MethodPost, clusterPath(id)+"/upgrade", clusterUpgrade{Version: version}, nil)
 	}
+	_, err := decided(ctx, send, func() (struct{}, bool) {
+		live, err := c.getCluster(ctx, id)
+		return struct{}{}, err == nil && (live.Status.State == stateUpgrading || live.VersionSlug == version)
+	})
 	if err != nil {
 		return err
 	}
@@ -255,13 +250,26 @@ func (c *client) upgrade(ctx context.Context, op *nativeprovider.Operation, id, 
 	return err
 }
 
+// integrateRegistry lets a cluster pull from the account's container registry, or ends that. Both may be said twice.
+func (c *client) integrateRegistry(ctx context.Context, id string, on bool) error {
+	method := http.MethodPost
+	if !on {
+		method = http.MethodDelete
+	}
+	send := func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, c.do(ctx, method, registryPath, registryClusters{ClusterUUIDs: []string{id}}, nil)
+	}
+	_, err := decided(ctx, send, func() (struct{}, bool) { return struct{}{}, false })
+	return errors.Wrap(err, "change the integration of the container registry, which must exist in the account")
+}
+
 // settleDefaultPool makes the default pool what the inputs say, and makes it again when it was deleted.
 func (c *client) settleDefaultPool(
 	ctx context.Context, op *nativeprovider.Operation, live *liveCluster, recorded, inputs resource.PropertyMap,
 ) error {
 	before := nativeprovider.GetObject(recorded, "nodePool")
 	wanted := nativeprovider.GetObject(inputs, "nodePool")
-	pool := defaultPool(live.NodePools, nativeprovider.GetString(before, "id"))
+	pool := defaultPool(live.NodePools, before)
 	if pool == nil {
 		id, err := c.createPool(ctx, live.ID, poolSpecOf(wanted), defaultPoolTag)
 		if err == nil {
@@ -306,7 +314,7 @@ func readCluster(ctx context.Context, op *nativeprovider.Operation, id string, r
 	if err != nil {
 		return "", nil, errors.Wrapf(err, "read digitalocean kubernetes cluster %s", id)
 	}
-	if len(recorded) == 0 && defaultPool(live.NodePools, "") == nil {
+	if len(recorded) == 0 && defaultPool(live.NodePools, nil) == nil {
 		return "", nil, errors.Errorf("import digitalocean kubernetes cluster %s: it has %d node pools and none has the tag %s; "+
 			"give the tag to the pool that nodePool describes", id, len(live.NodePools), defaultPoolTag)
 	}

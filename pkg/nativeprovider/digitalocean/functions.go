@@ -136,7 +136,7 @@ func listOf(v resource.PropertyValue) resource.PropertyValue {
 }
 
 func poolsResult(live *liveCluster) resource.PropertyValue {
-	first := defaultPool(live.NodePools, "")
+	first := defaultPool(live.NodePools, nil)
 	pools := slices.DeleteFunc(slices.Clone(live.NodePools), func(pool *godo.KubernetesNodePool) bool {
 		return pool == nil || pool == first
 	})

@@ -278,9 +278,11 @@ func poolReady(pool *godo.KubernetesNodePool) bool {
 	return true
 }
 
-// defaultPool finds the pool that belongs to the cluster's declaration, wherever it stands in the list: by its id, else
-// by its tag, else because it is the only one and no other was ever known. It returns nil when there is none of these.
-func defaultPool(pools []*godo.KubernetesNodePool, id string) *godo.KubernetesNodePool {
+// defaultPool finds the pool that belongs to the cluster's declaration, wherever it stands in the list: by the id that is
+// recorded, else by its tag. Only where nothing is recorded, as in an import, a pool that is the only one is taken for it:
+// otherwise it may be what is left after the default pool was deleted. It returns nil when there is none of these.
+func defaultPool(pools []*godo.KubernetesNodePool, recorded resource.PropertyMap) *godo.KubernetesNodePool {
+	id := nativeprovider.GetString(recorded, "id")
 	pools = slices.DeleteFunc(slices.Clone(pools), func(pool *godo.KubernetesNodePool) bool { return pool == nil })
 	for _, pool := range pools {
 		if id != "" && pool.ID == id {
@@ -292,7 +294,7 @@ func defaultPool(pools []*godo.KubernetesNodePool, id string) *godo.KubernetesNo
 			return pool
 		}
 	}
-	if id == "" && len(pools) == 1 {
+	if len(recorded) == 0 && len(pools) == 1 {
 		return pools[0]
 	}
 	return nil

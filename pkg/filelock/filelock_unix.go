@@ -5,6 +5,8 @@ package filelock
 import (
 	"os"
 	"syscall"
+
+	"github.com/pkg/errors"
 )
 
 // open opens the file and locks it. flock, other than fcntl, also keeps two opens of one process apart, and both give the
@@ -16,13 +18,13 @@ func open(path string) (*os.File, error) {
 	}
 	for {
 		err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if err != syscall.EINTR {
+		if !errors.Is(err, syscall.EINTR) {
 			break
 		}
 	}
 	if err != nil {
 		_ = file.Close()
-		if err == syscall.EWOULDBLOCK {
+		if errors.Is(err, syscall.EWOULDBLOCK) {
 			return nil, ErrLocked
 		}
 		return nil, err

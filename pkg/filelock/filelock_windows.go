@@ -3,6 +3,8 @@ package filelock
 import (
 	"os"
 	"syscall"
+
+	"github.com/pkg/errors"
 )
 
 // errorSharingViolation is ERROR_SHARING_VIOLATION of the Windows API.
@@ -16,7 +18,7 @@ func open(path string) (*os.File, error) {
 	}
 	handle, err := syscall.CreateFile(name, syscall.GENERIC_READ|syscall.GENERIC_WRITE, 0, nil, syscall.OPEN_ALWAYS,
 		syscall.FILE_ATTRIBUTE_NORMAL, 0)
-	if err == errorSharingViolation {
+	if errors.Is(err, errorSharingViolation) {
 		return nil, ErrLocked
 	}
 	if err != nil {

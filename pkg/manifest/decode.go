@@ -1,7 +1,6 @@
 package manifest
 
 import (
-	stderrors "errors"
 	"fmt"
 	"io"
 	"regexp"
@@ -362,7 +361,7 @@ func splitErrors(err error) []error {
 		return nil
 	}
 	var joined interface{ Unwrap() []error }
-	if stderrors.As(err, &joined) {
+	if errors.As(err, &joined) {
 		return joined.Unwrap()
 	}
 	return []error{err}
@@ -376,7 +375,7 @@ func ruleProblems(message proto.Message, at positions, unread []Problem) []Probl
 		return nil
 	}
 	var broken *validation.Error
-	if !stderrors.As(err, &broken) {
+	if !errors.As(err, &broken) {
 		return []Problem{{RuleID: "rules", Message: err.Error()}}
 	}
 	var problems []Problem

@@ -1,0 +1,146 @@
+package provision
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/pkg/errors"
+
+	"github.com/plantonhq/project-planton/pkg/kinds"
+)
+
+// Choice says which provider plugins provision.
+type Choice string
+
+// The choices of plugins.
+const (
+	// Native takes the plugins of this project, which run inside of this process.
+	Native Choice = "native"
+	// Official takes the plugins of the Pulumi registry, which Pulumi downloads where they are missing.
+	Official Choice = "official"
+	// Automatic takes the native plugin for Civo, whose official one is no longer maintained and crashes when the node count of a
+	// pool changes, and for DigitalOcean the official one where it is installed, else the native one.
+	Automatic Choice = "automatic"
+)
+
+// Choices are all choices.
+func Choices() []Choice { return []Choice{Native, Official, Automatic} }
+
+// ParseChoice reads a choice.
+func ParseChoice(text string) (Choice, error) {
+	for _, choice := range Choices() {
+		if text == string(choice) {
+			return choice, nil
+		}
+	}
+	return "", errors.Errorf("there are no %q plugins; the choices are native, official and automatic", text)
+}
+
+// NativePlugin is a plugin that runs inside of this process.
+type NativePlugin interface {
+	// Serve starts the plugin on a port of the loopback interface, until the context ends.
+	Serve(ctx context.Context) (port int, err error)
+}
+
+// Plugin is the plugin that provisions a provider's resources.
+type Plugin struct {
+	// Provider is the name of the plugin's package: "civo" or "digitalocean".
+	Provider string
+	// Choice is Native or Official.
+	Choice Choice
+	// Reason says why it was chosen.
+	Reason string
+}
+
+// String names the plugin and the reason.
+func (p Plugin) String() string {
+	return fmt.Sprintf("%s: %s plugin (%s)", p.Provider, p.Choice, p.Reason)
+}
+
+// Plugin tells which plugin provisions the resources of a provider.
+func (e *Engine) Plugin(provider string) (Plugin, error) {
+	_, hasNative := e.options.Native[provider]
+	switch e.options.Plugins {
+	case Native:
+		if !hasNative {
+			return Plugin{}, errors.Errorf("there is no native plugin for %s", provider)
+		}
+		return Plugin{Provider: provider, Choice: Native, Reason: "as asked for"}, nil
+	case Official:
+		return Plugin{Provider: provider, Choice: Official, Reason: "as asked for"}, nil
+	}
+	if provider != kinds.Civo {
+		if version, ok := e.officialPlugin(provider); ok {
+			return Plugin{Provider: provider, Choice: Official, Reason: version + " is installed"}, nil
+		}
+	}
+	switch {
+	case !hasNative:
+		return Plugin{Provider: provider, Choice: Official, Reason: "there is no native one"}, nil
+	case provider == kinds.Civo:
+		return Plugin{Provider: provider, Choice: Native, Reason: "the official one is no longer maintained"}, nil
+	default:
+		return Plugin{Provider: provider, Choice: Native, Reason: "the official one is not installed"}, nil
+	}
+}
+
+// officialPlugin looks for an official plugin in PULUMI_HOME. The natives can be installed there too, under the same name; they
+// are told by the file that their installation leaves.
+func (e *Engine) officialPlugin(provider string) (version string, ok bool) {
+	home := e.options.State.Home
+	if home == "" {
+		user, err := os.UserHomeDir()
+		if err != nil {
+			return "", false
+		}
+		home = filepath.Join(user, ".pulumi")
+	}
+	folders, err := filepath.Glob(filepath.Join(home, "plugins", "resource-"+provider+"-v*"))
+	if err != nil {
+		return "", false
+	}
+	for _, folder := range folders {
+		info, err := os.Stat(folder)
+		if err != nil || !info.IsDir() {
+			continue
+		}
+		if _, err := os.Stat(filepath.Join(folder, NativeMarker)); err == nil {
+			continue
+		}
+		_, version, _ := strings.Cut(filepath.Base(folder), "-v")
+		return version, true
+	}
+	return "", false
+}
+
+// NativeMarker is the file in a plugin's folder that tells a native plugin from the official one.
+const NativeMarker = ".native"
+
+// servedPlugins are the native plugins that run for one operation.
+type servedPlugins struct {
+	debugProviders string
+	stop           context.CancelFunc
+}
+
+// servePlugin starts the native plugin of a provider where that is the one to use. Each operation gets a plugin of its own, so
+// that the settings of one stack never reach another.
+func (e *Engine) servePlugin(ctx context.Context, provider string) (*servedPlugins, error) {
+	plugin, err := e.Plugin(provider)
+	if err != nil {
+		return nil, err
+	}
+	if plugin.Choice != Native {
+		return &servedPlugins{stop: func() {}}, nil
+	}
+	// The plugin outlives a canceled operation: the engine tells it to cancel, and must hear what became of its requests.
+	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
+	port, err := e.options.Native[provider].Serve(serving)
+	if err != nil {
+		stop()
+		return nil, errors.Wrapf(err, "serve the native plugin for %s", provider)
+	}
+	return &servedPlugins{debugProviders: fmt.Sprintf("%s:%d", provider, port), stop: stop}, nil
+}

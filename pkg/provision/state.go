@@ -1,0 +1,195 @@
+package provision
+
+import (
+	"context"
+	"crypto/rand"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/pkg/errors"
+	"github.com/pulumi/pulumi/sdk/v3/go/common/tokens"
+	pulumiworkspace "github.com/pulumi/pulumi/sdk/v3/go/common/workspace"
+
+	"github.com/plantonhq/project-planton/pkg/filelock"
+	"github.com/plantonhq/project-planton/pkg/stackidentity"
+)
+
+// Environment variables that choose where states are kept.
+const (
+	// EnvironmentStateDirectory names the state directory.
+	EnvironmentStateDirectory = "PLANTON_STATE_DIR"
+	// EnvironmentSecretsProvider names a Pulumi secrets provider, such as awskms://alias/pulumi.
+	EnvironmentSecretsProvider = "PLANTON_SECRETS_PROVIDER"
+
+	environmentBackend        = "PULUMI_BACKEND_URL"
+	environmentHome           = "PULUMI_HOME"
+	environmentPassphrase     = "PULUMI_CONFIG_PASSPHRASE"
+	environmentPassphraseFile = "PULUMI_CONFIG_PASSPHRASE_FILE"
+)
+
+// State is where the states of stacks are kept, and how their secrets are encrypted.
+type State struct {
+	// BackendURL is the Pulumi backend, such as file:///home/me/.local/state/planton/backend or s3://bucket.
+	BackendURL string
+	// Home is PULUMI_HOME: plugins and logins. Empty for the user's own, ~/.pulumi.
+	Home string
+	// SecretsProvider encrypts the secrets of new stacks; empty for the backend's default, which is a passphrase for all but
+	// Pulumi Cloud.
+	SecretsProvider string
+	// PassphraseFile holds the passphrase; empty when the environment has one, or none is needed.
+	PassphraseFile string
+}
+
+// StateDirectory is the folder that states are kept in when nothing else is chosen: PLANTON_STATE_DIR, or planton in the folder
+// that the operating system means for it ($XDG_STATE_HOME or ~/.local/state, on Windows %LocalAppData%).
+func StateDirectory(getenv func(string) string) (string, error) {
+	if directory := getenv(EnvironmentStateDirectory); directory != "" {
+		absolute, err := filepath.Abs(directory)
+		return absolute, errors.Wrap(err, "make "+EnvironmentStateDirectory+" absolute")
+	}
+	if directory := getenv("XDG_STATE_HOME"); filepath.IsAbs(directory) {
+		return filepath.Join(directory, "planton"), nil
+	}
+	if directory := getenv("LocalAppData"); runtime.GOOS == "windows" && directory != "" {
+		return filepath.Join(directory, "planton"), nil
+	}
+	home := getenv("HOME")
+	if home == "" {
+		var err error
+		if home, err = os.UserHomeDir(); err != nil {
+			return "", errors.Wrap(err, "find the home directory (set "+EnvironmentStateDirectory+")")
+		}
+	}
+	return filepath.Join(home, ".local", "state", "planton"), nil
+}
+
+// OpenState tells where states are kept: in the backend that PULUMI_BACKEND_URL names, else in files under the directory. The
+// passphrase is that of the environment (PULUMI_CONFIG_PASSPHRASE or PULUMI_CONFIG_PASSPHRASE_FILE); where it has none, and no
+// secrets provider, one is made up and kept in the directory, readable by its owner alone.
+//
+// PULUMI_HOME is the environment's. Without it, the user's own ~/.pulumi serves a backend that the user chose, because their
+// login is there; files under the directory get a home there too, so that nothing outside of it is touched.
+func OpenState(directory string, getenv func(string) string) (*State, error) {
+	state := &State{
+		BackendURL:      getenv(environmentBackend),
+		Home:            getenv(environmentHome),
+		SecretsProvider: getenv(EnvironmentSecretsProvider),
+	}
+	if state.BackendURL == "" {
+		return state, state.useFiles(directory, getenv)
+	}
+	// Pulumi Cloud keeps the keys itself.
+	if strings.HasPrefix(state.BackendURL, "https://") || strings.HasPrefix(state.BackendURL, "http://") {
+		return state, nil
+	}
+	return state, state.usePassphrase(directory, getenv)
+}
+
+// OpenLocalState is OpenState for what belongs to this machine alone, such as an emulated cloud: it takes no notice of
+// PULUMI_BACKEND_URL.
+func OpenLocalState(directory string, getenv func(string) string) (*State, error) {
+	state := &State{Home: getenv(environmentHome)}
+	return state, state.useFiles(directory, getenv)
+}
+
+// useFiles keeps states in files under the directory.
+func (s *State) useFiles(directory string, getenv func(string) string) error {
+	backend := filepath.Join(directory, "backend")
+	if err := os.MkdirAll(backend, 0o700); err != nil {
+		return errors.Wrap(err, "create the folder of the stacks' states")
+	}
+	s.BackendURL = fileURL(backend)
+	if s.Home == "" {
+		s.Home = filepath.Join(directory, "pulumi")
+		if err := os.MkdirAll(s.Home, 0o700); err != nil {
+			return errors.Wrap(err, "create the folder for plugins")
+		}
+	}
+	return s.usePassphrase(directory, getenv)
+}
+
+// fileURL is the URL of a folder as Pulumi's file backend takes it.
+func fileURL(directory string) string {
+	slashed := filepath.ToSlash(directory)
+	if !strings.HasPrefix(slashed, "/") {
+		slashed = "/" + slashed // C:/state on Windows
+	}
+	return (&url.URL{Scheme: "file", Path: slashed}).String()
+}
+
+func (s *State) usePassphrase(directory string, getenv func(string) string) error {
+	// A passphrase that is set to nothing is one, too: Pulumi takes it, and so must the next run. Getenv cannot tell it from
+	// one that is not set, so the process's environment is asked as well.
+	_, set := os.LookupEnv(environmentPassphrase)
+	if set || getenv(environmentPassphrase) != "" || getenv(environmentPassphraseFile) != "" || s.SecretsProvider != "" {
+		return nil
+	}
+	file := filepath.Join(directory, "passphrase")
+	if err := makePassphrase(file); err != nil {
+		return err
+	}
+	s.PassphraseFile = file
+	return nil
+}
+
+// makePassphrase writes a passphrase of 160 random bits, unless there is one. The lock keeps two processes from making two: the
+// states of the first would be lost to everybody.
+func makePassphrase(file string) error {
+	lock, err := filelock.Acquire(context.Background(), file+".lock", nil)
+	if err != nil {
+		return errors.Wrap(err, "lock the passphrase")
+	}
+	defer func() { _ = lock.Unlock() }()
+	content, err := os.ReadFile(file)
+	if err == nil {
+		if len(strings.TrimSpace(string(content))) == 0 {
+			return errors.Errorf("the passphrase file %s is empty; put the passphrase back from a copy, or remove the state directory", file)
+		}
+		return nil
+	}
+	if !os.IsNotExist(err) {
+		return errors.Wrap(err, "read the passphrase")
+	}
+	return writePrivate(file, rand.Text()+rand.Text()+"\n")
+}
+
+// writePrivate writes a file that only its owner can read, whole or not at all.
+func writePrivate(file, content string) error {
+	temporary, err := os.CreateTemp(filepath.Dir(file), filepath.Base(file)+".*") // CreateTemp makes it 0600
+	if err != nil {
+		return errors.Wrapf(err, "write %s", file)
+	}
+	_, err = temporary.WriteString(content)
+	err = firstError(err, temporary.Sync(), temporary.Close())
+	if err == nil {
+		err = os.Rename(temporary.Name(), file)
+	}
+	if err != nil {
+		_ = os.Remove(temporary.Name())
+		return errors.Wrapf(err, "write %s", file)
+	}
+	return nil
+}
+
+// environment is what the CLI is told about the state.
+func (s *State) environment() map[string]string {
+	environment := map[string]string{
+		environmentBackend:         s.BackendURL,
+		"PULUMI_SKIP_UPDATE_CHECK": "true",
+	}
+	if s.PassphraseFile != "" {
+		environment[environmentPassphraseFile] = s.PassphraseFile
+	}
+	return environment
+}
+
+// projectOf is the project settings of an inline program.
+func projectOf(identity stackidentity.Identity) pulumiworkspace.Project {
+	return pulumiworkspace.Project{
+		Name:    tokens.PackageName(identity.Project),
+		Runtime: pulumiworkspace.NewProjectRuntimeInfo("go", nil),
+	}
+}

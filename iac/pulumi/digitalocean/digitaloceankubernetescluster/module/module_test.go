@@ -19,6 +19,7 @@ import (
 	"github.com/plantonhq/project-planton/apis/org/project_planton/shared"
 	foreignkeyv1 "github.com/plantonhq/project-planton/apis/org/project_planton/shared/foreignkey/v1"
 	"github.com/plantonhq/project-planton/pkg/iac/pulumi/pulumimodule/moduletest"
+	"github.com/plantonhq/project-planton/pkg/iac/pulumi/pulumimodule/program"
 	"github.com/plantonhq/project-planton/pkg/validation"
 )
 
@@ -783,5 +784,16 @@ func TestComponentRefusesInvalidArguments(t *testing.T) {
 				t.Errorf("error %v, resources %v; want a *validation.Error and nothing registered", result.Err, result.Names())
 			}
 		})
+	}
+}
+
+func TestStackInputBesideTheProgram(t *testing.T) {
+	t.Parallel()
+	result := moduletest.Run(t, program.Func(Resources), moduletest.WithRootDirectory(".."), noCluster(), offers("1.33.6-do.0"))
+	if result.RunErr != nil {
+		t.Fatal(result.RunErr)
+	}
+	if len(result.Outputs) == 0 {
+		t.Error("the program exports nothing")
 	}
 }

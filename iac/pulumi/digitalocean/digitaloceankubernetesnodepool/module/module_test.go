@@ -18,6 +18,7 @@ import (
 	foreignkeyv1 "github.com/plantonhq/project-planton/apis/org/project_planton/shared/foreignkey/v1"
 	"github.com/plantonhq/project-planton/pkg/foreignkey"
 	"github.com/plantonhq/project-planton/pkg/iac/pulumi/pulumimodule/moduletest"
+	"github.com/plantonhq/project-planton/pkg/iac/pulumi/pulumimodule/program"
 	"github.com/plantonhq/project-planton/pkg/iac/pulumi/pulumimodule/reference"
 	"github.com/plantonhq/project-planton/pkg/validation"
 )
@@ -522,5 +523,16 @@ func TestComponentRefusesInvalidArguments(t *testing.T) {
 				t.Errorf("error %v, resources %v; want a *validation.Error and nothing registered", result.Err, result.Names())
 			}
 		})
+	}
+}
+
+func TestStackInputBesideTheProgram(t *testing.T) {
+	t.Parallel()
+	result := moduletest.Run(t, program.Func(Resources), moduletest.WithRootDirectory(".."))
+	if result.RunErr != nil {
+		t.Fatal(result.RunErr)
+	}
+	if len(result.Outputs) == 0 {
+		t.Error("the program exports nothing")
 	}
 }

@@ -11,21 +11,16 @@
 package stackinput
 
 import (
-	"bytes"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 
-	"buf.build/go/protoyaml"
 	"github.com/pkg/errors"
 	"github.com/pulumi/pulumi/sdk/v3/go/pulumi"
 	"google.golang.org/protobuf/proto"
-	"gopkg.in/yaml.v3"
 
-	"github.com/plantonhq/project-planton/pkg/validation"
+	"github.com/plantonhq/project-planton/pkg/manifest"
 )
 
 // ConfigKey is the Pulumi config value that may hold the stack input.
@@ -52,18 +47,15 @@ var fileNames = []string{"stack-input.json", "stack-input.yaml"}
 // ErrNotFound is the cause of the error of Load when no place holds a stack input.
 var ErrNotFound = errors.New("no stack input")
 
-// Load finds the stack input of the program, reads it into the message and validates the whole of it. An error says where
-// the input was found, and the line and column, or the field and rule, that is wrong; a broken rule is a
-// *validation.Error. No error carries a value of the input, which may be a credential.
+// Load finds the stack input of the program, reads it into the message and validates the whole of it. When something is
+// wrong with it, the cause of the error is a *manifest.Error, which tells every problem at once: place, line and column, field
+// and rule. It shows no line of the input, which may hold a credential.
 func Load(ctx *pulumi.Context, into proto.Message) error {
 	name, text, err := find(ctx)
 	if err != nil {
 		return err
 	}
-	if err := Parse(name, text, into); err != nil {
-		return err
-	}
-	return errors.Wrapf(validation.Validate(into), "stack input from %s", name)
+	return parse(name, text, into)
 }
 
 // find returns the text of the stack input and the name of the place that holds it.
@@ -102,44 +94,7 @@ func find(ctx *pulumi.Context) (name string, text []byte, err error) {
 		ConfigKey, strings.Join(fileNames, " and "))
 }
 
-// Parse reads the text, YAML or JSON, into the message without validating it. An unknown field, a value of the wrong type
-// and a second document are errors. The error names each with its line and column, and carries none of the text.
-func Parse(name string, text []byte, into proto.Message) error {
-	if err := oneDocument(text); err != nil {
-		return errors.Wrapf(err, "read stack input from %s", name)
-	}
-	if err := (protoyaml.UnmarshalOptions{Path: name}).Unmarshal(text, into); err != nil {
-		return errors.Errorf("read stack input: %s", withoutExcerpts(err.Error()))
-	}
-	return nil
-}
-
-// oneDocument says whether the text is exactly one YAML document that is not empty.
-func oneDocument(text []byte) error {
-	decoder := yaml.NewDecoder(bytes.NewReader(text))
-	var first, second yaml.Node
-	switch err := decoder.Decode(&first); {
-	case errors.Is(err, io.EOF):
-		return errors.New("it is empty")
-	case err != nil:
-		return errors.New(withoutExcerpts(err.Error()))
-	}
-	if len(first.Content) == 1 && first.Content[0].Tag == "!!null" {
-		return errors.New("it is empty")
-	}
-	switch err := decoder.Decode(&second); {
-	case errors.Is(err, io.EOF):
-		return nil
-	case err != nil:
-		return errors.New(withoutExcerpts(err.Error()))
-	}
-	return errors.Errorf("it holds more than one document (a second one begins at line %d)", second.Line)
-}
-
-// excerpt is a line of the input that the YAML reader shows below an error: the number of the line, a bar and its text.
-var excerpt = regexp.MustCompile(`(?m)^ *[0-9]+ \|.*$\n?`)
-
-// withoutExcerpts takes out of an error the lines of the input that it shows, since such a line may hold a token.
-func withoutExcerpts(message string) string {
-	return strings.TrimSpace(excerpt.ReplaceAllString(message, ""))
+// parse reads the text, YAML or JSON, into the message and validates it.
+func parse(name string, text []byte, into proto.Message) error {
+	return errors.Wrap(manifest.Decode(name, text, into), "read stack input")
 }

@@ -31,11 +31,11 @@ func GuardNodePool(ctx *pulumi.Context, name string, provider *civoprovider.Prov
 func RefuseNodePoolUpdate(oldInputs, newInputs resource.PropertyMap) error {
 	oldCount, newCount := oldInputs["nodeCount"], newInputs["nodeCount"]
 	if !newCount.DeepEquals(oldCount) {
-		return errors.Errorf("refuse to change the number of nodes of the pool from %s to %s: "+
-			"the official Civo plugin crashes on this change. %s", number(oldCount), number(newCount), wayOut)
+		return errors.Errorf("the change of the pool's number of nodes from %s to %s is refused: "+
+			"it is known to crash the official Civo plugin. %s", number(oldCount), number(newCount), wayOut)
 	}
 	if size(oldInputs["labels"]) > 0 && size(newInputs["labels"]) == 0 {
-		return errors.Errorf("refuse to remove the last labels of the pool: "+
+		return errors.Errorf("the removal of the pool's last labels is refused: "+
 			"the official Civo plugin would report success and leave them on the nodes. %s", wayOut)
 	}
 	return nil

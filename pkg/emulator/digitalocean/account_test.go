@@ -284,7 +284,9 @@ func TestEditsBehindAClientsBack(t *testing.T) {
 	_, _, err = f.client.Kubernetes.Get(ctx, cluster.ID)
 	wantError(t, err, 404, "not_found")
 
+	alive := must[*godo.KubernetesCluster](t)(f.client.Kubernetes.Create(ctx, simpleCluster("alive")))
 	for i, edit := range []error{
+		f.UpgradeCluster(alive.ID, "1.99.0-do.0"),
 		f.ScalePool(cluster.ID, extra.ID, 3), f.UpgradeCluster(cluster.ID, "1.33.6-do.0"), f.DeletePool(cluster.ID, extra.ID),
 		f.DeleteCluster(cluster.ID), f.SetClusterStatus(cluster.ID, "error", ""), f.DeleteVPC(emulator.NewID()),
 	} {
@@ -335,7 +337,7 @@ func TestIntercept(t *testing.T) {
 		next.ServeHTTP(w, r)
 	}})
 	_, response, err := f.client.Account.Get(context.Background())
-	if err == nil || response.StatusCode != 503 {
+	if err == nil || response.StatusCode != http.StatusServiceUnavailable {
 		t.Errorf("response = %v, %v", response, err)
 	}
 	must[[]*godo.VPC](t)(f.client.VPCs.List(context.Background(), nil))

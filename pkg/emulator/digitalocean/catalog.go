@@ -113,10 +113,8 @@ func resolveVersion(offered []string, wanted string) (string, bool) {
 	}
 	var newest string
 	for _, candidate := range offered {
-		if wanted != "latest" && !(minorPattern.MatchString(wanted) && strings.HasPrefix(candidate, wanted+".")) {
-			continue
-		}
-		if newest == "" || compareSlugs(candidate, newest) > 0 {
+		meant := wanted == "latest" || minorPattern.MatchString(wanted) && strings.HasPrefix(candidate, wanted+".")
+		if meant && (newest == "" || compareSlugs(candidate, newest) > 0) {
 			newest = candidate
 		}
 	}

@@ -2,6 +2,7 @@ package digitalocean
 
 import (
 	"context"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -237,7 +238,7 @@ func putCluster(t *testing.T, f *fixture, id string, body map[string]any) *godo.
 	if err != nil {
 		t.Fatal(err)
 	}
-	if response.StatusCode != 202 {
+	if response.StatusCode != http.StatusAccepted {
 		t.Errorf("status = %d, want 202", response.StatusCode)
 	}
 	return answer.Cluster
@@ -574,4 +575,32 @@ func TestGPUSizesEnableTheirPlugin(t *testing.T) {
 	if !*after.NvidiaGpuDevicePlugin.Enabled || !*after.AmdGpuDevicePlugin.Enabled {
 		t.Errorf("plugins = %v, %v", *after.NvidiaGpuDevicePlugin.Enabled, *after.AmdGpuDevicePlugin.Enabled)
 	}
+}
+
+func TestMaintenancePolicy(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	f := start(t)
+	cluster := must[*godo.KubernetesCluster](t)(f.client.Kubernetes.Create(ctx, simpleCluster("prod")))
+	for _, tc := range []struct {
+		reason     string
+		policy     map[string]any
+		start, day string
+	}{
+		{"the duration is the platform's to say", map[string]any{"start_time": "02:30", "day": "sunday", "duration": "1h"}, "02:30", "sunday"},
+		{"a day may have capitals", map[string]any{"start_time": "02:30", "day": "Tuesday"}, "02:30", "tuesday"},
+		{"any day when none is given", map[string]any{"start_time": "02:30"}, "02:30", "any"},
+		{"midnight when no time is given", map[string]any{"day": "monday"}, "00:00", "monday"},
+	} {
+		got := putCluster(t, f, cluster.ID, map[string]any{"maintenance_policy": tc.policy}).MaintenancePolicy
+		if got.StartTime != tc.start || got.Day.String() != tc.day || got.Duration != "4h0m0s" {
+			t.Errorf("%s: %+v", tc.reason, got)
+		}
+	}
+	request, err := f.client.NewRequest(ctx, "PUT", "/v2/kubernetes/clusters/"+cluster.ID, map[string]any{"maintenance_policy": map[string]any{"start_time": "02:30", "day": "someday"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = f.client.Do(ctx, request, nil)
+	wantError(t, err, 422, "unprocessable_entity")
 }

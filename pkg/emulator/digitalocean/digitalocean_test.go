@@ -209,7 +209,7 @@ func TestAnswerHeaders(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if first.Rate.Limit != 5000 || second.Rate.Remaining != first.Rate.Remaining-1 || !second.Rate.Reset.After(f.time.Now()) {
+	if first.Limit != 5000 || second.Remaining != first.Remaining-1 || !second.Reset.After(f.time.Now()) {
 		t.Errorf("rates = %v, then %v", first.Rate, second.Rate)
 	}
 	if id := first.Header.Get("X-Request-Id"); id == "" || id == second.Header.Get("X-Request-Id") {
@@ -220,8 +220,8 @@ func TestAnswerHeaders(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if third.Rate.Remaining != 4999 {
-		t.Errorf("after the hour %d requests remain, want 4999", third.Rate.Remaining)
+	if third.Remaining != 4999 {
+		t.Errorf("after the hour %d requests remain, want 4999", third.Remaining)
 	}
 }
 

@@ -61,7 +61,7 @@ func (c *Cloud) Registry() *Registry {
 	})
 }
 
-// LoadBalancers, Volumes and VolumeSnapshots are what Kubernetes made in the account, also for clusters that are gone.
+// LoadBalancers are those that Kubernetes made in the account, also for clusters that are gone.
 func (c *Cloud) LoadBalancers() []AssociatedResource {
 	return view(c, func(s *state, _ time.Time) []AssociatedResource { return copies(s.LoadBalancers) })
 }

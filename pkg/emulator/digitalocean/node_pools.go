@@ -137,7 +137,7 @@ func (c *clusterRecord) setScale(pool *poolRecord, wanted scale) error {
 		}
 	}
 	if count > maxNodes || total > maxNodes {
-		return invalid("a cluster can have %s at most", plural(maxNodes, "node"))
+		return invalid("a cluster can have %d nodes at most", maxNodes)
 	}
 	if total == 0 {
 		return invalid("validation error: a cluster needs at least one node")

@@ -2,6 +2,7 @@ package digitalocean
 
 import (
 	"context"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -181,7 +182,7 @@ func putPool(t *testing.T, f *fixture, clusterID, poolID string, body map[string
 	if err != nil {
 		t.Fatal(err)
 	}
-	if response.StatusCode != 202 {
+	if response.StatusCode != http.StatusAccepted {
 		t.Errorf("status = %d, want 202", response.StatusCode)
 	}
 	return answer.Pool

@@ -1,7 +1,6 @@
 package digitalocean
 
 import (
-	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -216,12 +215,4 @@ func positive(text string, otherwise int) int {
 func flag(r *http.Request, name string) bool {
 	on, err := strconv.ParseBool(r.URL.Query().Get(name))
 	return err == nil && on
-}
-
-// plural is for messages.
-func plural(n int, thing string) string {
-	if n == 1 {
-		return fmt.Sprintf("%d %s", n, thing)
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
 }

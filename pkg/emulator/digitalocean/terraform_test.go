@@ -2,6 +2,7 @@ package digitalocean
 
 import (
 	"context"
+	"net/http"
 	"slices"
 	"testing"
 	"time"
@@ -132,7 +133,7 @@ func TestTerraformProviderLife(t *testing.T) {
 	mustDo(t)(kubernetes.DeleteNodePool(ctx, cluster.ID, pool.ID))
 	tick("deletion of the pool", func() bool {
 		_, response, err := kubernetes.GetNodePool(ctx, cluster.ID, pool.ID)
-		if err != nil && response.StatusCode != 404 {
+		if err != nil && response.StatusCode != http.StatusNotFound {
 			t.Fatal(err)
 		}
 		return err != nil
@@ -142,7 +143,7 @@ func TestTerraformProviderLife(t *testing.T) {
 	tick("deletion of the VPC", func() bool {
 		_, err := f.client.VPCs.Delete(ctx, vpc.ID)
 		var refused *godo.ErrorResponse
-		if errors.As(err, &refused) && refused.Response.StatusCode == 409 {
+		if errors.As(err, &refused) && refused.Response.StatusCode == http.StatusConflict {
 			return false
 		}
 		if err != nil {

@@ -129,7 +129,9 @@ type object struct {
 	ignoreChanges []string
 }
 
-func (b *bench) object(typ tokens.Type, name string) *object { return &object{b: b, typ: typ, name: name} }
+func (b *bench) object(typ tokens.Type, name string) *object {
+	return &object{b: b, typ: typ, name: name}
+}
 
 func (o *object) urn() string {
 	return string(resource.NewURN("dev", "test", "", o.typ, o.name))

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -56,7 +57,7 @@ func TestBearerToken(t *testing.T) {
 	for header, want := range map[string]string{
 		"Bearer abc": "abc", "bearer abc": "abc", "BEARER  abc ": "abc", "Basic abc": "", "abc": "", "": "", "Bearer": "",
 	} {
-		request := httptest.NewRequest("GET", "/", nil)
+		request := httptest.NewRequest(http.MethodGet, "/", nil)
 		request.Header.Set("Authorization", header)
 		if got := BearerToken(request); got != want {
 			t.Errorf("%q: got %q, want %q", header, got, want)
@@ -89,7 +90,8 @@ func TestListenOnLoopbackOnly(t *testing.T) {
 				t.Errorf("%q: %v", addr, err)
 			}
 		}
-		if _, err := http.Get(server.URL()); err == nil {
+		if connection, err := net.Dial("tcp", server.Addr()); err == nil {
+			_ = connection.Close()
 			t.Errorf("%q answers after Close", addr)
 		}
 	}
@@ -128,7 +130,7 @@ func TestHandlerHandsTheBodyOn(t *testing.T) {
 		t.Run(test.reason, func(t *testing.T) {
 			log.Reset()
 			recorder := httptest.NewRecorder()
-			handler.ServeHTTP(recorder, httptest.NewRequest("POST", "/", strings.NewReader(test.body)))
+			handler.ServeHTTP(recorder, httptest.NewRequest(http.MethodPost, "/", strings.NewReader(test.body)))
 			if got := strings.TrimSpace(recorder.Body.String()); got != test.want || recorder.Code != http.StatusCreated {
 				t.Errorf("answer %d %s, want %s", recorder.Code, got, test.want)
 			}
@@ -143,7 +145,7 @@ func TestHandlerRecordsWhatNoOneWrote(t *testing.T) {
 	t.Parallel()
 	var log Log
 	handler := Handler(Options{}, &log, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-	handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil))
+	handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
 	if got := log.Requests(); len(got) != 1 || got[0].Status != http.StatusOK {
 		t.Errorf("logged %+v", got)
 	}
@@ -210,7 +212,7 @@ func TestReadJSON(t *testing.T) {
 	} {
 		t.Run(test.reason, func(t *testing.T) {
 			into := struct{ N int }{N: 1}
-			request := httptest.NewRequest("POST", "/", strings.NewReader(test.body))
+			request := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(test.body))
 			// What civogo claims of a body that is not compressed.
 			request.Header.Set("Content-Encoding", "gzip")
 			err := ReadJSON(request, &into)

@@ -65,6 +65,7 @@ func Handler(options Options, log *Log, next http.Handler) http.Handler {
 // failingReader ends a body that could not be read to its end.
 type failingReader struct{ err error }
 
+// Read always fails.
 func (f failingReader) Read([]byte) (int, error) { return 0, f.err }
 
 // statusRecorder remembers the status of an answer.
@@ -74,6 +75,7 @@ type statusRecorder struct {
 	hijacked bool
 }
 
+// WriteHeader passes the status on.
 func (s *statusRecorder) WriteHeader(status int) {
 	// 1xx are announcements, the answer comes after them.
 	if s.status == 0 && status >= http.StatusOK {
@@ -82,6 +84,7 @@ func (s *statusRecorder) WriteHeader(status int) {
 	s.ResponseWriter.WriteHeader(status)
 }
 
+// Write passes a part of the body on.
 func (s *statusRecorder) Write(p []byte) (int, error) {
 	if s.status == 0 {
 		s.status = http.StatusOK

@@ -10,6 +10,8 @@ import (
 
 // account is all that an emulated account holds, in the order of creation.
 type account struct {
+	// Cloud is cloudName, so that the state of another cloud is not taken for an account of Civo's.
+	Cloud     string      `json:"cloud"`
 	Networks  []*Network  `json:"networks"`
 	Firewalls []*Firewall `json:"firewalls"`
 	Clusters  []*Cluster  `json:"clusters"`
@@ -30,9 +32,11 @@ type Quota struct {
 	Firewalls     int `json:"firewalls,omitempty"`      // those of the default networks not counted
 }
 
+const cloudName = "civo"
+
 // newAccount holds what Civo gives a new account: in each region a default network with a firewall.
 func newAccount() *account {
-	a := &account{}
+	a := &account{Cloud: cloudName}
 	for _, region := range regions {
 		network := a.addNetwork(region.Code, "default")
 		network.Default = true

@@ -55,6 +55,11 @@ func newCloud(options emulator.Options, now func() time.Time) (*Cloud, error) {
 	if err != nil {
 		return nil, errors.Wrap(err, "emulate civo")
 	}
+	var cloud string
+	store.View(func(a *account) { cloud = a.Cloud })
+	if cloud != cloudName {
+		return nil, errors.Errorf("emulate civo: the state in %s is not that of an emulated Civo account", options.StateFile)
+	}
 	c := &Cloud{options: options, clock: emulator.NewClock(options.TimeScale, now), store: store}
 	c.handler = emulator.Handler(options, &c.log, c.authenticate(c.routes()))
 	return c, nil

@@ -2,7 +2,6 @@ package civo
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/civo/civogo"
 	"github.com/google/go-cmp/cmp"
+	"github.com/pkg/errors"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -1127,12 +1127,17 @@ func TestChangeThatCannotBeWrittenIsNotMade(t *testing.T) {
 
 func TestBrokenStateFile(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(t.TempDir(), "civo.json")
-	if err := os.WriteFile(path, []byte(`{"networks":[{"id"`), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := New(emulator.Options{StateFile: path}); err == nil || !strings.Contains(err.Error(), path) {
-		t.Errorf("got %v, want an error that names the file", err)
+	for _, contents := range []string{`{"networks":[{"id"`, `{"cloud":"another","networks":[]}`, `{}`, ``} {
+		path := filepath.Join(t.TempDir(), "civo.json")
+		if err := os.WriteFile(path, []byte(contents), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := New(emulator.Options{StateFile: path}); err == nil || !strings.Contains(err.Error(), path) {
+			t.Errorf("%q: got %v, want an error that names the file", contents, err)
+		}
+		if after, err := os.ReadFile(path); err != nil || string(after) != contents {
+			t.Errorf("%q: the file was overwritten with %q, %v", contents, after, err)
+		}
 	}
 	if _, err := New(emulator.Options{TimeScale: -1}); err == nil {
 		t.Error("a negative time scale: no error")
@@ -1158,7 +1163,7 @@ func TestRequestLog(t *testing.T) {
 	if len(logged) != 3 {
 		t.Fatalf("%d requests, want 3: %+v", len(logged), logged)
 	}
-	if first := logged[0]; first.Method != "POST" || first.Path != "/v2/networks" || first.Status != 200 ||
+	if first := logged[0]; first.Method != http.MethodPost || first.Path != "/v2/networks" || first.Status != 200 ||
 		!strings.Contains(string(first.Body), `"label":"prod"`) || first.Duration <= 0 || first.Time.IsZero() {
 		t.Errorf("first: %+v", first)
 	}
@@ -1266,7 +1271,7 @@ func TestConcurrentUse(t *testing.T) {
 						return err
 					}
 					if got.Pools[0].Count != count {
-						return fmt.Errorf("%s: %d nodes, want %d", name, got.Pools[0].Count, count)
+						return errors.Errorf("%s: %d nodes, want %d", name, got.Pools[0].Count, count)
 					}
 				}
 				if _, err := client.DeleteNetwork(network.ID); err == nil {

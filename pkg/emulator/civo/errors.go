@@ -18,6 +18,7 @@ type apiError struct {
 	Result string `json:"result"`
 }
 
+// Error is for the edits of tests; clients get the JSON.
 func (e *apiError) Error() string { return fmt.Sprintf("%d %s: %s", e.Status, e.Code, e.Reason) }
 
 func refuse(status int, code, reason string, args ...any) *apiError {

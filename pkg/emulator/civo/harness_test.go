@@ -1,7 +1,6 @@
 package civo
 
 import (
-	"errors"
 	"net/http"
 	"strings"
 	"sync"
@@ -9,6 +8,7 @@ import (
 	"time"
 
 	"github.com/civo/civogo"
+	"github.com/pkg/errors"
 
 	"github.com/plantonhq/project-planton/pkg/emulator"
 )

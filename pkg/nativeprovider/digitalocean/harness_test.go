@@ -265,7 +265,7 @@ func (o *thing) mustUp(want string, program props) {
 	}
 	if did != want {
 		diff, _ := o.plan(program)
-		o.t.Fatalf("did %s, want %s; changes %v", did, want, slices.Sorted(maps.Keys(diff.DetailedDiff)))
+		o.t.Fatalf("did %s, want %s; changes %v", did, want, diff.ChangedKeys)
 	}
 }
 
@@ -310,6 +310,16 @@ func (o *thing) destroy() error {
 		URN: o.urn, Name: o.urn.Name(), Type: o.typ, ID: o.id, Inputs: o.inputs, Outputs: o.state, Timeout: o.timeout,
 	})
 	return err
+}
+
+// changes are the paths that a plan names, sorted.
+func changes(diff plugin.DiffResult) []string {
+	var out []string
+	for _, key := range diff.ChangedKeys {
+		out = append(out, string(key))
+	}
+	slices.Sort(out)
+	return out
 }
 
 // get is a value of the state by its path, in plain Go and out of its secret.

@@ -167,7 +167,7 @@ func (p poolSpec) update(resize bool, ownTags ...string) poolRequest {
 func (p poolSpec) request(ownTags []string) poolRequest {
 	request := poolRequest{
 		Name:      p.Name,
-		Tags:      slices.Concat(p.Tags, ownTags),
+		Tags:      append(append([]string{}, p.Tags...), ownTags...), // an empty list, not none
 		Labels:    p.Labels,
 		Taints:    p.Taints,
 		AutoScale: p.AutoScale,

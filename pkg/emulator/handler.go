@@ -33,7 +33,8 @@ func Handler(options Options, log *Log, next http.Handler) http.Handler {
 		}
 
 		recorder := &statusRecorder{ResponseWriter: w}
-		// Deferred, so that a connection dropped by a panic with http.ErrAbortHandler is recorded too.
+		// Deferred, so that a connection dropped by a panic with http.ErrAbortHandler is recorded too. The answer ends when
+		// this handler returns, so a client that has read all of it finds its request in the log.
 		defer func() {
 			redact := redactor{token: BearerToken(r)}
 			request := Request{

@@ -604,3 +604,49 @@ func TestMaintenancePolicy(t *testing.T) {
 	_, err = f.client.Do(ctx, request, nil)
 	wantError(t, err, 422, "unprocessable_entity")
 }
+
+// TestClusterHasEveryField looks at the JSON itself: godo hides what is missing, other clients don't.
+func TestClusterHasEveryField(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	f := start(t)
+	must[*godo.KubernetesCluster](t)(f.client.Kubernetes.Create(ctx, simpleCluster("prod")))
+	request, err := f.client.NewRequest(ctx, "GET", "/v2/kubernetes/clusters", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var answer struct {
+		Clusters []map[string]any `json:"kubernetes_clusters"`
+		Links    map[string]any   `json:"links"`
+		Meta     map[string]any   `json:"meta"`
+	}
+	if _, err := f.client.Do(ctx, request, &answer); err != nil {
+		t.Fatal(err)
+	}
+	if answer.Links == nil || answer.Meta["total"] != 1.0 {
+		t.Errorf("links = %v, meta = %v", answer.Links, answer.Meta)
+	}
+	cluster := answer.Clusters[0]
+	for _, name := range []string{
+		"id", "name", "region", "version", "cluster_subnet", "service_subnet", "vpc_uuid", "ipv4", "endpoint", "tags", "ha", "node_pools",
+		"maintenance_policy", "auto_upgrade", "surge_upgrade", "registry_enabled", "control_plane_firewall", "cluster_autoscaler_configuration",
+		"routing_agent", "amd_gpu_device_plugin", "amd_gpu_device_metrics_exporter_plugin", "nvidia_gpu_device_plugin", "rdma_shared_dev_plugin",
+		"status", "created_at", "updated_at",
+	} {
+		if value, ok := cluster[name]; !ok || value == nil && name != "cluster_autoscaler_configuration" {
+			t.Errorf("%s = %v", name, value)
+		}
+	}
+	if diff := cmp.Diff(map[string]any{"enabled": false, "allowed_addresses": []any{}}, cluster["control_plane_firewall"]); diff != "" {
+		t.Errorf("control_plane_firewall (-want +got):\n%s", diff)
+	}
+	pool := cluster["node_pools"].([]any)[0].(map[string]any)
+	delete(pool, "id")
+	delete(pool, "tags")
+	delete(pool, "nodes")
+	if diff := cmp.Diff(map[string]any{
+		"name": "default", "size": "s-2vcpu-4gb", "count": 2.0, "labels": nil, "taints": []any{}, "auto_scale": false, "min_nodes": 0.0, "max_nodes": 0.0,
+	}, pool); diff != "" {
+		t.Errorf("node pool (-want +got):\n%s", diff)
+	}
+}

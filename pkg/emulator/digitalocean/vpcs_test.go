@@ -2,6 +2,8 @@ package digitalocean
 
 import (
 	"context"
+	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -192,6 +194,18 @@ func TestVPCGracePeriodCanBeSet(t *testing.T) {
 	}
 }
 
+// wantPage checks where a link leads.
+func wantPage(t *testing.T, link string, page int) {
+	t.Helper()
+	target, err := url.Parse(link)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := target.Query().Get("page"); !target.IsAbs() || target.Path != "/v2/vpcs" || got != strconv.Itoa(page) || target.Query().Get("per_page") == "" {
+		t.Errorf("link = %s, want page %d", link, page)
+	}
+}
+
 func TestPagination(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -228,6 +242,12 @@ func TestPagination(t *testing.T) {
 				t.Fatal(err)
 			}
 			options.Page = page + 1
+			wantPage(t, response.Links.Pages.Next, page+1)
+			wantPage(t, response.Links.Pages.Last, (want+max(perPage, 1)-1)/max(perPage, 1))
+			if page > 1 {
+				wantPage(t, response.Links.Pages.Prev, page-1)
+				wantPage(t, response.Links.Pages.First, 1)
+			}
 		}
 		if len(seen) != want {
 			t.Errorf("per_page %d shows %d of %d", perPage, len(seen), want)

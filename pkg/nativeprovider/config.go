@@ -103,25 +103,35 @@ func (p *Provider) Configure(ctx context.Context, request plugin.ConfigureReques
 	return plugin.ConfigureResponse{}, nil
 }
 
-// makeClient returns the client of the cloud, made once a configuration.
-func (p *Provider) makeClient(ctx context.Context) (any, error) {
+// configuration is what the instance was configured with, nil before.
+func (p *Provider) configuration() resource.PropertyMap {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.clientMade {
-		return p.client, nil
-	}
-	if p.config == nil && p.shared != nil {
+	return p.config
+}
+
+// makeClient returns the client of the cloud, made once a configuration.
+func (p *Provider) makeClient(ctx context.Context) (any, error) {
+	if p.configuration() == nil && p.shared != nil {
+		// Asked without the lock: the answer takes a look at the other instances, which may be asking too.
 		if config, ok := p.shared(); ok {
-			p.config = config
+			p.mu.Lock()
+			if p.config == nil {
+				p.config = config
+			}
+			p.mu.Unlock()
 		}
 	}
-	if p.config == nil {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.clientMade:
+		return p.client, nil
+	case p.config == nil:
 		return nil, errors.Errorf("provider %s is not configured", p.spec.Name)
-	}
-	if containsUnknowns(p.config) {
+	case containsUnknowns(p.config):
 		return nil, errors.Errorf("the configuration of provider %s has values that are not known yet", p.spec.Name)
-	}
-	if p.spec.Configure == nil {
+	case p.spec.Configure == nil:
 		return nil, nil
 	}
 	client, err := p.spec.Configure(ctx, p.config)

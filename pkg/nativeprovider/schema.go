@@ -7,7 +7,6 @@ import (
 
 	"github.com/pkg/errors"
 	"github.com/pulumi/pulumi/sdk/v3/go/common/resource/plugin"
-	"github.com/pulumi/pulumi/sdk/v3/go/common/tokens"
 )
 
 // The parts of Pulumi's package schema that the tables can say
@@ -67,7 +66,7 @@ func (p *Provider) GetSchema(context.Context, plugin.GetSchemaRequest) (plugin.G
 	s.Config.Variables, _ = w.properties("Config", p.spec.Config, anyProperty)
 	s.Provider.InputProperties, s.Provider.RequiredInputs = w.properties("Provider", p.spec.Config, inputProperty)
 	for token, declared := range p.spec.Resources {
-		s.Resources[string(token)] = w.resource(string(tokens.Type(token).Name()), declared)
+		s.Resources[string(token)] = w.resource(string(token.Name()), declared)
 	}
 	for token, declared := range p.spec.Functions {
 		name := string(token.Name())

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,7 +17,6 @@ import (
 	pulumirpc "github.com/pulumi/pulumi/sdk/v3/proto/go"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/stats"
-	"google.golang.org/protobuf/types/known/emptypb"
 )
 
 // Serve runs the plugin inside this process, on a free port of 127.0.0.1, until ctx ends. Tell the engine with the environment variable
@@ -25,22 +25,23 @@ import (
 // The engine makes a connection for each provider resource of a program (two regions, two accounts) and configures it alone, so each
 // connection gets an instance of its own.
 func (p *Provider) Serve(ctx context.Context) (port int, err error) {
-	return p.serve(ctx, nil)
-}
-
-func (p *Provider) serve(ctx context.Context, engine *host) (int, error) {
-	_, port, err := p.start(ctx, engine)
+	_, port, err = p.start(ctx, nil)
 	return port, err
 }
 
-func (p *Provider) start(ctx context.Context, engine *host) (<-chan error, int, error) {
+// start serves until ctx ends; engine, if any, is the engine that started this process. done gets the error that ended the server, nil for ctx.
+func (p *Provider) start(ctx context.Context, engine *host) (done <-chan error, port int, err error) {
 	instances := &instances{template: p, engine: engine}
 	cancel := make(chan bool)
-	context.AfterFunc(ctx, func() { close(cancel) })
+	context.AfterFunc(ctx, func() {
+		// The server waits for calls that are being answered: they end now.
+		instances.stop()
+		close(cancel)
+	})
 	handle, err := rpcutil.ServeWithOptions(rpcutil.ServeOptions{
 		Cancel: cancel,
 		Init: func(server *grpc.Server) error {
-			pulumirpc.RegisterResourceProviderServer(server, &dispatcher{})
+			server.RegisterService(perConnection(), pulumirpc.UnimplementedResourceProviderServer{})
 			return nil
 		},
 		Options: []grpc.ServerOption{grpc.StatsHandler(instances)},
@@ -110,13 +111,34 @@ func (s *instances) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.C
 	return context.WithValue(ctx, instanceKey{}, &connection{provider: instance, server: plugin.NewProviderServer(instance)})
 }
 
-// HandleConn implements stats.Handler: operations of a connection that went away are of no use to anyone.
+// HandleConn implements stats.Handler: operations of a connection that went away are of no use to anyone. Its configuration is remembered,
+// once, see onlyConfig.
 func (s *instances) HandleConn(ctx context.Context, event stats.ConnStats) {
-	if _, ended := event.(*stats.ConnEnd); ended {
-		if c, ok := ctx.Value(instanceKey{}).(*connection); ok {
-			c.provider.stop()
-		}
+	c, ok := ctx.Value(instanceKey{}).(*connection)
+	if _, ended := event.(*stats.ConnEnd); !ended || !ok {
+		return
 	}
+	c.provider.stop()
+	config := c.provider.configuration()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.known = slices.DeleteFunc(s.known, func(p *Provider) bool { return p == c.provider })
+	if config != nil && !slices.ContainsFunc(s.known, func(p *Provider) bool { return sameConfig(p.configuration(), config) }) {
+		s.known = append(s.known, c.provider)
+	}
+}
+
+// stop ends all operations.
+func (s *instances) stop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, instance := range s.known {
+		instance.stop()
+	}
+}
+
+func sameConfig(a, b resource.PropertyMap) bool {
+	return a != nil && b != nil && resource.NewObjectProperty(a).DeepEquals(resource.NewObjectProperty(b))
 }
 
 // TagRPC implements stats.Handler.
@@ -129,115 +151,48 @@ func (s *instances) HandleRPC(context.Context, stats.RPCStats) {}
 // half an hour comes back on a new connection and does not configure again.
 func (s *instances) onlyConfig(asking *Provider) (resource.PropertyMap, bool) {
 	s.mu.Lock()
-	known := append([]*Provider(nil), s.known...)
+	known := slices.Clone(s.known)
 	s.mu.Unlock()
 	var only resource.PropertyMap
 	for _, instance := range known {
 		if instance == asking {
-			continue // the caller holds its lock
+			continue
 		}
-		instance.mu.Lock()
-		config := instance.config
-		instance.mu.Unlock()
+		config := instance.configuration()
 		switch {
 		case config == nil || containsUnknowns(config):
 		case only == nil:
 			only = config
-		case !resource.NewObjectProperty(only).DeepEquals(resource.NewObjectProperty(config)):
+		case !sameConfig(only, config):
 			return nil, false
 		}
 	}
 	return only, only != nil
 }
 
-// dispatcher hands each call to the instance of its connection.
-type dispatcher struct {
-	pulumirpc.UnimplementedResourceProviderServer
+// perConnection is the provider service with each method on the instance of the connection that the call came in on.
+func perConnection() *grpc.ServiceDesc {
+	service := pulumirpc.ResourceProvider_ServiceDesc
+	service.Methods = slices.Clone(service.Methods)
+	for i, method := range service.Methods {
+		service.Methods[i].Handler = func(
+			_ any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor,
+		) (any, error) {
+			return method.Handler(instanceOf(ctx), ctx, decode, interceptor)
+		}
+	}
+	service.Streams = slices.Clone(service.Streams)
+	for i, stream := range service.Streams {
+		service.Streams[i].Handler = func(_ any, s grpc.ServerStream) error {
+			return stream.Handler(instanceOf(s.Context()), s)
+		}
+	}
+	return &service
 }
 
-func of(ctx context.Context) pulumirpc.ResourceProviderServer {
+func instanceOf(ctx context.Context) pulumirpc.ResourceProviderServer {
 	if c, ok := ctx.Value(instanceKey{}).(*connection); ok {
 		return c.server
 	}
 	return pulumirpc.UnimplementedResourceProviderServer{}
-}
-
-// The methods of pulumirpc.ResourceProviderServer, each on the instance of the connection.
-
-func (*dispatcher) Handshake(
-	ctx context.Context, r *pulumirpc.ProviderHandshakeRequest,
-) (*pulumirpc.ProviderHandshakeResponse, error) {
-	return of(ctx).Handshake(ctx, r)
-}
-
-func (*dispatcher) GetSchema(
-	ctx context.Context, r *pulumirpc.GetSchemaRequest,
-) (*pulumirpc.GetSchemaResponse, error) {
-	return of(ctx).GetSchema(ctx, r)
-}
-
-func (*dispatcher) CheckConfig(ctx context.Context, r *pulumirpc.CheckRequest) (*pulumirpc.CheckResponse, error) {
-	return of(ctx).CheckConfig(ctx, r)
-}
-
-func (*dispatcher) DiffConfig(ctx context.Context, r *pulumirpc.DiffRequest) (*pulumirpc.DiffResponse, error) {
-	return of(ctx).DiffConfig(ctx, r)
-}
-
-func (*dispatcher) Configure(
-	ctx context.Context, r *pulumirpc.ConfigureRequest,
-) (*pulumirpc.ConfigureResponse, error) {
-	return of(ctx).Configure(ctx, r)
-}
-
-func (*dispatcher) Invoke(ctx context.Context, r *pulumirpc.InvokeRequest) (*pulumirpc.InvokeResponse, error) {
-	return of(ctx).Invoke(ctx, r)
-}
-
-func (*dispatcher) Check(ctx context.Context, r *pulumirpc.CheckRequest) (*pulumirpc.CheckResponse, error) {
-	return of(ctx).Check(ctx, r)
-}
-
-func (*dispatcher) Diff(ctx context.Context, r *pulumirpc.DiffRequest) (*pulumirpc.DiffResponse, error) {
-	return of(ctx).Diff(ctx, r)
-}
-
-func (*dispatcher) Create(ctx context.Context, r *pulumirpc.CreateRequest) (*pulumirpc.CreateResponse, error) {
-	return of(ctx).Create(ctx, r)
-}
-
-func (*dispatcher) Read(ctx context.Context, r *pulumirpc.ReadRequest) (*pulumirpc.ReadResponse, error) {
-	return of(ctx).Read(ctx, r)
-}
-
-func (*dispatcher) Update(ctx context.Context, r *pulumirpc.UpdateRequest) (*pulumirpc.UpdateResponse, error) {
-	return of(ctx).Update(ctx, r)
-}
-
-func (*dispatcher) Delete(ctx context.Context, r *pulumirpc.DeleteRequest) (*emptypb.Empty, error) {
-	return of(ctx).Delete(ctx, r)
-}
-
-func (*dispatcher) Cancel(ctx context.Context, r *emptypb.Empty) (*emptypb.Empty, error) {
-	return of(ctx).Cancel(ctx, r)
-}
-
-func (*dispatcher) GetPluginInfo(ctx context.Context, r *emptypb.Empty) (*pulumirpc.PluginInfo, error) {
-	return of(ctx).GetPluginInfo(ctx, r)
-}
-
-func (*dispatcher) Attach(ctx context.Context, r *pulumirpc.PluginAttach) (*emptypb.Empty, error) {
-	return of(ctx).Attach(ctx, r)
-}
-
-func (*dispatcher) GetMapping(
-	ctx context.Context, r *pulumirpc.GetMappingRequest,
-) (*pulumirpc.GetMappingResponse, error) {
-	return of(ctx).GetMapping(ctx, r)
-}
-
-func (*dispatcher) GetMappings(
-	ctx context.Context, r *pulumirpc.GetMappingsRequest,
-) (*pulumirpc.GetMappingsResponse, error) {
-	return of(ctx).GetMappings(ctx, r)
 }

@@ -6,13 +6,12 @@ import (
 	"github.com/pulumi/pulumi/sdk/v3/go/common/resource"
 )
 
-// Keys of the Terraform bridge and the engine that stand among the properties.
+// Keys of the Terraform bridge that stand among the properties. One more, __pulumi_raw_state_delta, translates a state back to Terraform's
+// own form: it describes the exact shape of the state beside it, so a state that this package writes goes without, and the bridge takes the
+// way that it took before that key existed.
 const (
 	defaultsKey = "__defaults"
 	metaKey     = "__meta"
-	// rawStateDeltaKey translates a state back to Terraform's own form. It describes the exact shape of the state beside it, so a state that
-	// this plugin writes goes without; the bridge then takes the way that it took before the key existed.
-	rawStateDeltaKey = "__pulumi_raw_state_delta"
 )
 
 // reserved tells whether key belongs to the engine or the bridge.

@@ -27,6 +27,8 @@ const (
 	RuleType = "field.type"
 	// RuleDuplicateResource is broken by two manifests of one resource.
 	RuleDuplicateResource = "resource.duplicate"
+	// RuleStack is broken by labels that name no stack, or the stack of another manifest.
+	RuleStack = "stack"
 	// RuleReference is broken by a reference that points at nothing.
 	RuleReference = "reference"
 )

@@ -131,6 +131,26 @@ func (e *Engine) Outputs(ctx context.Context, identity stackidentity.Identity) (
 	return outputs, nil
 }
 
+// Stacks are the names of all stacks of a project, such as "acme.prod.main" of "civokubernetescluster".
+func (e *Engine) Stacks(ctx context.Context, project string) ([]string, error) {
+	identity := stackidentity.Identity{Organization: "organization", Project: project, Stack: "any"}
+	w, err := e.open(ctx, identity, "", e.options.CLI, "", nil)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = w.close() }()
+	summaries, err := w.ListStacks(ctx)
+	if err != nil {
+		return nil, e.failure(ctx, "list", identity, err, nil, nil)
+	}
+	names := make([]string, len(summaries))
+	for i, summary := range summaries {
+		names[i] = summary.Name[strings.LastIndex(summary.Name, "/")+1:]
+	}
+	sort.Strings(names)
+	return names, nil
+}
+
 // missingStack is how the CLI says that there is no such stack.
 var missingStack = regexp.MustCompile(`no stack named.*found|could not find stack|stack .* not found`)
 

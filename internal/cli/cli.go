@@ -1,0 +1,102 @@
+// Package cli holds the commands of planton.
+//
+// Each command has a file: an options struct that its flags fill, and a run function. What they share stands beside them: session
+// (state, cloud, plugins, engine), progress (what happens, to stderr), render (results, to stdout) and exit (codes).
+//
+// The rules of the terminal: stdout is data, stderr is progress, questions and errors. No line is ever written over. Colors are only
+// used on a terminal, and not where NO_COLOR is set. Whoever asks a question tells how to answer it in a script.
+package cli
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+)
+
+// Streams are what a command reads and writes, and the environment that it looks at.
+type Streams struct {
+	In       io.Reader
+	Out, Err io.Writer
+	// InTerminal tells that somebody sits there who can be asked; OutTerminal and ErrTerminal that somebody looks.
+	InTerminal, OutTerminal, ErrTerminal bool
+	// Getenv reads the environment.
+	Getenv func(string) string
+	// Kill, when it is closed, ends what runs at once; nil when there is no such need.
+	Kill <-chan struct{}
+}
+
+// Main runs planton with the process's own arguments and streams, and returns its exit code. Ctrl-C once lets what was begun end;
+// twice ends at once.
+func Main() int {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	kill := make(chan struct{})
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-signals
+		_, _ = io.WriteString(os.Stderr, "Canceling: what was begun is being finished. Once more to end at once.\n")
+		cancel()
+		<-signals
+		close(kill)
+	}()
+	return Run(ctx, Streams{
+		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
+		InTerminal:  term.IsTerminal(int(os.Stdin.Fd())),
+		OutTerminal: term.IsTerminal(int(os.Stdout.Fd())),
+		ErrTerminal: term.IsTerminal(int(os.Stderr.Fd())),
+		Getenv:      os.Getenv,
+		Kill:        kill,
+	}, os.Args[1:])
+}
+
+// Run runs planton with some arguments, and returns its exit code.
+func Run(ctx context.Context, streams Streams, args []string) int {
+	root := newRoot(streams)
+	root.SetArgs(args)
+	command, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		return ExitOK
+	}
+	if ctx.Err() != nil {
+		err = &canceledError{err}
+	}
+	report(streams, command, err)
+	return ExitCode(err)
+}
+
+func newRoot(streams Streams) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "planton",
+		Short: "Provision Kubernetes clusters and node pools from manifests",
+		Long: "planton provisions what manifests declare, on Civo and DigitalOcean, through Pulumi.\n\n" +
+			"Start with: planton apply -f FILE --cloud emulated",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.NoArgs,
+	}
+	root.SetIn(streams.In)
+	root.SetOut(streams.Out)
+	root.SetErr(streams.Err)
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError(err.Error()) })
+	root.AddCommand(
+		newValidate(streams), newPreview(streams), newApply(streams), newRefresh(streams), newDestroy(streams),
+		newOutputs(streams), newVersion(streams),
+	)
+	return root
+}
+
+// arguments makes wrong arguments errors of usage.
+func arguments(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := check(cmd, args); err != nil {
+			return usageError(err.Error())
+		}
+		return nil
+	}
+}

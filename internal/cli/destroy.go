@@ -1,0 +1,65 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+)
+
+type destroyOptions struct {
+	manifests manifestFlags
+	cloud     cloudFlags
+	output    outputFlags
+	confirm   confirmFlags
+}
+
+func newDestroy(streams Streams) *cobra.Command {
+	options := &destroyOptions{}
+	cmd := &cobra.Command{
+		Use:     "destroy -f FILE",
+		Aliases: []string{"delete"},
+		Short:   "Delete what manifests declare",
+		Long: "Delete what manifests declare, in the reverse order of their references. Shows what will be deleted and asks first, unless\n" +
+			"--yes is given. A manifest that was never applied is passed over.",
+		Args: arguments(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error { return options.run(cmd.Context(), streams, cmd) },
+	}
+	options.manifests.bind(cmd)
+	options.cloud.bind(cmd)
+	options.output.bind(cmd)
+	options.confirm.bind(cmd)
+	return cmd
+}
+
+func (o *destroyOptions) run(ctx context.Context, streams Streams, cmd *cobra.Command) error {
+	if err := firstError(o.output.check(), o.cloud.check(streams, cmd)); err != nil {
+		return err
+	}
+	manifests, err := o.manifests.load(streams)
+	if err != nil {
+		return err
+	}
+	if err := o.confirm.check(streams, cmd, o.manifests); err != nil {
+		return err
+	}
+	s, err := openSession(ctx, streams, o.cloud, manifests)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	set, err := s.engine.NewSet(manifests, s.configs)
+	if err != nil {
+		return err
+	}
+	if !o.confirm.yes {
+		results, err := set.PreviewDestroy(ctx)
+		if err != nil {
+			return err
+		}
+		if err := o.confirm.ask(ctx, streams, "Destroy this?", planned, set, results); err != nil {
+			return err
+		}
+	}
+	results, err := set.Destroy(ctx)
+	return renderResults(streams, o.output, resultView{operation: destroyed, set: set, results: results, err: err})
+}

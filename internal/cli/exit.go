@@ -1,0 +1,194 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/pkg/errors"
+	"github.com/spf13/cobra"
+
+	"github.com/plantonhq/project-planton/pkg/foreignkey"
+	"github.com/plantonhq/project-planton/pkg/manifest"
+	"github.com/plantonhq/project-planton/pkg/provision"
+	"github.com/plantonhq/project-planton/pkg/provision/emulatedcloud"
+)
+
+// Exit codes. docs/exit-codes.md explains them; they stay as they are.
+const (
+	ExitOK          = 0
+	ExitFailed      = 1
+	ExitUsage       = 2
+	ExitInvalid     = 3
+	ExitReference   = 4
+	ExitCredentials = 5
+	ExitUnreachable = 6
+	ExitLocked      = 7
+	ExitRefused     = 8
+	ExitCanceled    = 130
+)
+
+// usageFailure is the error of wrong flags or arguments.
+type usageFailure struct{ message string }
+
+func (e *usageFailure) Error() string { return e.message }
+
+func usageError(message string) error { return &usageFailure{message: message} }
+
+// credentialsError says that there is no token for a cloud, before anything is tried.
+type credentialsError struct{ message string }
+
+func (e *credentialsError) Error() string { return e.message }
+
+// canceledError is the error of a command that was interrupted.
+type canceledError struct{ cause error }
+
+func (e *canceledError) Error() string { return e.cause.Error() }
+func (e *canceledError) Unwrap() error { return e.cause }
+
+// ExitCode is the exit code of an error.
+func ExitCode(err error) int {
+	var (
+		canceled    *canceledError
+		usage       *usageFailure
+		credentials *credentialsError
+		cycle       *foreignkey.CycleError
+		invalid     *manifest.Error
+		locked      *emulatedcloud.LockedError
+	)
+	switch {
+	case err == nil:
+		return ExitOK
+	case errors.As(err, &canceled) || errors.Is(err, context.Canceled):
+		return ExitCanceled
+	case errors.As(err, &usage):
+		return ExitUsage
+	case errors.As(err, &credentials):
+		return ExitCredentials
+	case errors.As(err, &cycle):
+		return ExitReference
+	case errors.As(err, &invalid):
+		for _, problem := range invalid.Problems {
+			if problem.RuleID != manifest.RuleReference {
+				return ExitInvalid
+			}
+		}
+		return ExitReference
+	case errors.As(err, &locked):
+		return ExitLocked
+	}
+	switch provision.KindOf(err) {
+	case provision.Invalid:
+		return ExitInvalid
+	case provision.NotFound:
+		return ExitReference
+	case provision.Credentials:
+		return ExitCredentials
+	case provision.Unreachable:
+		return ExitUnreachable
+	case provision.Conflict:
+		return ExitLocked
+	case provision.Refused:
+		return ExitRefused
+	case provision.Canceled:
+		return ExitCanceled
+	default:
+		// Cobra's own errors about commands have no type.
+		if strings.HasPrefix(err.Error(), "unknown command") {
+			return ExitUsage
+		}
+		return ExitFailed
+	}
+}
+
+// exitNames are the words for exit codes in JSON.
+var exitNames = map[int]string{
+	ExitFailed: "failed", ExitUsage: "usage", ExitInvalid: "invalid", ExitReference: "reference", ExitCredentials: "credentials",
+	ExitUnreachable: "unreachable", ExitLocked: "locked", ExitRefused: "refused", ExitCanceled: "canceled",
+}
+
+// report tells an error: to stderr for people, and with -o json also to stdout, where a program looks.
+func report(streams Streams, command *cobra.Command, err error) {
+	code := ExitCode(err)
+	writeError(streams, command, err, code)
+	var told *toldError
+	if errors.As(err, &told) || command == nil {
+		return // the command's own JSON has it
+	}
+	if flag := command.Flags().Lookup("output"); flag == nil || flag.Value.String() != outputJSON {
+		return
+	}
+	document := map[string]any{"error": errorDocument(err)}
+	encoder := json.NewEncoder(streams.Out)
+	encoder.SetIndent("", "  ")
+	_ = encoder.Encode(document)
+}
+
+// toldError marks an error that stands in the JSON that a command wrote already.
+type toldError struct{ cause error }
+
+func (e *toldError) Error() string { return e.cause.Error() }
+func (e *toldError) Unwrap() error { return e.cause }
+
+// errorDocument is an error as JSON.
+func errorDocument(err error) map[string]any {
+	document := map[string]any{"kind": exitNames[ExitCode(err)], "message": err.Error()}
+	var invalid *manifest.Error
+	if errors.As(err, &invalid) {
+		document["message"] = fmt.Sprintf("%d problems", len(invalid.Problems))
+		if len(invalid.Problems) == 1 {
+			document["message"] = invalid.Problems[0].String()
+		}
+		document["problems"] = invalid.Problems
+	}
+	var failure *provision.Error
+	if errors.As(err, &failure) {
+		document["message"] = failure.Message
+		document["stack"] = failure.Stack.String()
+		document["operation"] = failure.Operation
+	}
+	return document
+}
+
+func writeError(streams Streams, command *cobra.Command, err error, code int) {
+	paint := painter(streams.ErrTerminal, streams.Getenv)
+	var invalid *manifest.Error
+	if errors.As(err, &invalid) {
+		for _, problem := range invalid.Problems {
+			_, _ = fmt.Fprintf(streams.Err, "%s %s\n", paint(red, "error:"), problem)
+			if problem.Excerpt != "" {
+				_, _ = fmt.Fprintf(streams.Err, "%6d | %s\n", problem.Line, problem.Excerpt)
+				if problem.Column > 0 {
+					_, _ = fmt.Fprintf(streams.Err, "       | %s^\n", strings.Repeat(" ", problem.Column-1))
+				}
+			}
+		}
+		return
+	}
+	_, _ = fmt.Fprintf(streams.Err, "%s %s\n", paint(red, "error:"), err)
+	if hint := hintFor(command, err, code); hint != "" {
+		_, _ = fmt.Fprintf(streams.Err, "hint: %s\n", hint)
+	}
+}
+
+// hintFor is what to do about an error that does not say so itself.
+func hintFor(command *cobra.Command, err error, code int) string {
+	var failure *provision.Error
+	switch {
+	case code == ExitUsage && command != nil:
+		return command.CommandPath() + " --help"
+	case !errors.As(err, &failure):
+		return ""
+	}
+	switch failure.Kind {
+	case provision.Credentials:
+		return "the cloud did not accept the token: it may have expired; give a new one in CIVO_TOKEN or DIGITALOCEAN_TOKEN, or in the provider config"
+	case provision.Unreachable:
+		return "nothing is lost: what was done is recorded; run the command again when the API answers"
+	case provision.Conflict:
+		return "wait until that process has ended, and run the command again"
+	default:
+		return ""
+	}
+}

@@ -1,0 +1,128 @@
+package cli
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/pkg/errors"
+	"github.com/spf13/cobra"
+
+	"github.com/plantonhq/project-planton/pkg/manifest"
+	"github.com/plantonhq/project-planton/pkg/provision"
+)
+
+const (
+	cloudReal     = "real"
+	cloudEmulated = "emulated"
+
+	outputText = "text"
+	outputJSON = "json"
+
+	// environmentTimeScale is how long things take on the emulated clouds, where no flag says so.
+	environmentTimeScale = "PLANTON_CLOUD_TIME_SCALE"
+)
+
+// manifestFlags choose manifests.
+type manifestFlags struct {
+	files []string
+}
+
+func (f *manifestFlags) bind(cmd *cobra.Command) {
+	cmd.Flags().StringArrayVarP(&f.files, "manifest", "f", nil, "file or folder of manifests, or - for stdin (repeatable)")
+}
+
+// load reads the manifests and puts them in order, which finds circles.
+func (f *manifestFlags) load(streams Streams) ([]*manifest.Manifest, error) {
+	if len(f.files) == 0 {
+		return nil, usageError("no manifest is given: pass -f FILE")
+	}
+	manifests, err := manifest.Load(f.files, streams.In)
+	if err != nil {
+		var invalid *manifest.Error
+		if errors.As(err, &invalid) {
+			return nil, err
+		}
+		return nil, usageError(err.Error())
+	}
+	if _, err := provision.Order(manifests); err != nil {
+		return nil, err
+	}
+	return manifests, nil
+}
+
+// readsStdin tells whether the manifests come from where an answer would come from, too.
+func (f *manifestFlags) readsStdin() bool {
+	for _, file := range f.files {
+		if file == manifest.Stdin {
+			return true
+		}
+	}
+	return false
+}
+
+// outputFlags choose the form of results.
+type outputFlags struct {
+	format string
+}
+
+func (f *outputFlags) bind(cmd *cobra.Command) {
+	cmd.Flags().StringVarP(&f.format, "output", "o", outputText, "form of the result: text or json")
+}
+
+func (f *outputFlags) check() error {
+	if f.format != outputText && f.format != outputJSON {
+		format := f.format
+		f.format = outputText
+		return usageError("-o " + format + ": the forms are text and json")
+	}
+	return nil
+}
+
+// cloudFlags choose the cloud and the plugins.
+type cloudFlags struct {
+	cloud              string
+	timeScale          float64
+	plugins            string
+	civoConfig         string
+	digitalOceanConfig string
+}
+
+// bindCloud is for commands that only need to know whose stacks are meant.
+func (f *cloudFlags) bindCloud(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.cloud, "cloud", cloudReal, "real, or emulated: clouds on this machine to try things on")
+}
+
+func (f *cloudFlags) bind(cmd *cobra.Command) {
+	f.bindCloud(cmd)
+	cmd.Flags().Float64Var(&f.timeScale, "time-scale", 0,
+		"with --cloud emulated: 1 is as slow as the real cloud, 0 immediate ("+environmentTimeScale+")")
+	cmd.Flags().StringVar(&f.plugins, "plugins", string(provision.Automatic), "provider plugins: native, official or automatic")
+	cmd.Flags().StringVar(&f.civoConfig, "civo-provider-config", "", "YAML file of a CivoProviderConfig (CIVO_TOKEN)")
+	cmd.Flags().StringVar(&f.digitalOceanConfig, "digital-ocean-provider-config", "",
+		"YAML file of a DigitalOceanProviderConfig (DIGITALOCEAN_TOKEN)")
+}
+
+func (f *cloudFlags) check(streams Streams, cmd *cobra.Command) error {
+	if f.cloud != cloudReal && f.cloud != cloudEmulated {
+		return usageError("--cloud " + f.cloud + ": the clouds are real and emulated")
+	}
+	if flag := cmd.Flags().Lookup("plugins"); flag != nil {
+		if _, err := provision.ParseChoice(f.plugins); err != nil {
+			return usageError("--plugins: " + err.Error())
+		}
+	}
+	if flag := cmd.Flags().Lookup("time-scale"); flag != nil {
+		text := strings.TrimSpace(streams.Getenv(environmentTimeScale))
+		if !flag.Changed && text != "" {
+			scale, err := strconv.ParseFloat(text, 64)
+			if err != nil {
+				return usageError(environmentTimeScale + "=" + text + " is no number")
+			}
+			f.timeScale = scale
+		}
+		if f.timeScale < 0 {
+			return usageError("--time-scale must not be negative")
+		}
+	}
+	return nil
+}

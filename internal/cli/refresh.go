@@ -1,0 +1,52 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+)
+
+type refreshOptions struct {
+	manifests manifestFlags
+	cloud     cloudFlags
+	output    outputFlags
+}
+
+func newRefresh(streams Streams) *cobra.Command {
+	options := &refreshOptions{}
+	cmd := &cobra.Command{
+		Use:   "refresh -f FILE",
+		Short: "Read the cloud into the state, and tell what differed",
+		Long: "Read the cloud into the state, and tell what differed. Nothing in the cloud is changed; the next apply makes it what the\n" +
+			"manifests say.",
+		Args: arguments(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error { return options.run(cmd.Context(), streams, cmd) },
+	}
+	options.manifests.bind(cmd)
+	options.cloud.bind(cmd)
+	options.output.bind(cmd)
+	// Refresh changes nothing in the cloud and asks nothing; scripts pass the flag to all commands alike.
+	cmd.Flags().BoolP("yes", "y", false, "accepted, and not needed: a refresh asks nothing")
+	return cmd
+}
+
+func (o *refreshOptions) run(ctx context.Context, streams Streams, cmd *cobra.Command) error {
+	if err := firstError(o.output.check(), o.cloud.check(streams, cmd)); err != nil {
+		return err
+	}
+	manifests, err := o.manifests.load(streams)
+	if err != nil {
+		return err
+	}
+	s, err := openSession(ctx, streams, o.cloud, manifests)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	set, err := s.engine.NewSet(manifests, s.configs)
+	if err != nil {
+		return err
+	}
+	results, err := set.Refresh(ctx)
+	return renderResults(streams, o.output, resultView{operation: refreshed, set: set, results: results, err: err})
+}

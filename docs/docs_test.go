@@ -262,3 +262,46 @@ func TestLinksLeadSomewhere(t *testing.T) {
 		}
 	}
 }
+
+// walkthroughRow is a row of architecture.md's walkthrough: a linked file, and the function to start reading at.
+var walkthroughRow = regexp.MustCompile("(?m)^\\| \\[([^\\]]+)\\]\\(([^)]+)\\) \\| `([A-Za-z]+)` \\|")
+
+// The functions of the walkthrough stand in the files that it names.
+func TestWalkthroughNamesFunctionsThatExist(t *testing.T) {
+	t.Parallel()
+	rows := walkthroughRow.FindAllStringSubmatch(read(t, "architecture.md"), -1)
+	if len(rows) < 20 {
+		t.Errorf("%d rows were found", len(rows))
+	}
+	for _, row := range rows {
+		text, link, function := row[1], row[2], row[3]
+		if link != "../"+text {
+			t.Errorf("the link of %s leads to %s", text, link)
+		}
+		declared := regexp.MustCompile(`(?m)^func (\([^)]*\) )?` + function + `\(`)
+		if !declared.MatchString(read(t, link)) {
+			t.Errorf("%s has no function %s", text, function)
+		}
+	}
+}
+
+// Every folder of the library and of the commands is a room of architecture.md.
+func TestEveryRoomIsNamed(t *testing.T) {
+	t.Parallel()
+	page, _, _ := strings.Cut(read(t, "architecture.md"), "\n## How one apply")
+	for _, parent := range []string{"pkg", "internal", "cmd"} {
+		entries, err := os.ReadDir(filepath.Join("..", parent))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, entry := range entries {
+			room := parent + "/" + entry.Name()
+			if parent == "cmd" {
+				room = "`" + entry.Name() + "`"
+			}
+			if entry.IsDir() && !strings.Contains(page, room) {
+				t.Errorf("architecture.md does not name %s", room)
+			}
+		}
+	}
+}

@@ -21,6 +21,7 @@ type Diff struct {
 	New resource.PropertyMap
 
 	changes map[string]plugin.PropertyDiff
+	refusal error
 }
 
 // Changed tells whether the property at path, or anything in it, changes. A change to a value that is not known yet counts.
@@ -81,15 +82,13 @@ func within(changed, path string) bool {
 }
 
 // Compare compares a recorded state with wanted inputs by the table. Both may be as the engine sends them.
-func (r *Resource) Compare(id string, state, inputs resource.PropertyMap) (*Diff, error) {
+func (r *Resource) Compare(id string, state, inputs resource.PropertyMap) *Diff {
 	diff := &Diff{ID: id, Old: plainMap(state), New: plainMap(inputs), changes: map[string]plugin.PropertyDiff{}}
 	diff.object(nil, r.Properties, diff.Old, diff.New, false)
 	if r.Diff != nil {
-		if err := r.Diff(diff); err != nil {
-			return nil, err
-		}
+		diff.refusal = r.Diff(diff)
 	}
-	return diff, nil
+	return diff
 }
 
 func (d *Diff) record(path resource.PropertyPath, kind plugin.DiffKind, replaces bool) {
@@ -263,10 +262,9 @@ func (p *Provider) Diff(_ context.Context, request plugin.DiffRequest) (plugin.D
 	if err != nil {
 		return plugin.DiffResult{}, err
 	}
-	diff, err := declared.Compare(string(request.ID), request.OldOutputs, inputs)
-	if err != nil {
-		return plugin.DiffResult{}, err
-	}
+	// A refused change counts as an update here, which Update then refuses, in the preview too. An error at this place would also fail a
+	// refresh, which compares what it read with the inputs of before.
+	diff := declared.Compare(string(request.ID), request.OldOutputs, inputs)
 	result := plugin.DiffResult{Changes: plugin.DiffNone}
 	if len(diff.changes) == 0 {
 		return result, nil

@@ -64,7 +64,7 @@ type Resource struct {
 	// Check is the check that needs several properties together. Optional. Values may be computed.
 	Check func(inputs resource.PropertyMap) []plugin.CheckFailure
 	// Diff refines what the table found: it may make a change a replacement, drop it, or refuse it with an error. Optional. It must not
-	// call the cloud.
+	// call the cloud. A refusal fails the update, already in the preview, but neither a refresh nor a replacement that is asked for.
 	Diff func(diff *Diff) error
 	// DeleteBeforeReplace tells whether a replacement must delete the old object first, because the two cannot exist together (a name that
 	// stays and must be unique). Optional. New values may be computed.

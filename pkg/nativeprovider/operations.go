@@ -129,11 +129,11 @@ func (p *Provider) Update(ctx context.Context, request plugin.UpdateRequest) (pl
 	}
 	id := string(request.ID)
 
+	diff := declared.Compare(id, old, inputs)
+	if diff.refusal != nil {
+		return plugin.UpdateResponse{}, diff.refusal
+	}
 	if request.Preview {
-		diff, err := declared.Compare(id, old, inputs)
-		if err != nil {
-			return plugin.UpdateResponse{}, err
-		}
 		state := planned(declared.Properties, old, inputs, func(property *Property) bool {
 			for _, path := range property.ChangesWith {
 				if diff.Changed(path) {

@@ -155,14 +155,21 @@ func (o *object) diffInputs(inputs resource.PropertyMap) (*pulumirpc.DiffRespons
 	})
 }
 
-// diff is what a preview of the program would plan.
+// diff is what a preview of the program would plan; the error is that of a change that is refused.
 func (o *object) diff(program map[string]any) (*pulumirpc.DiffResponse, error) {
 	o.b.t.Helper()
 	inputs, failures := o.check(program)
 	if len(failures) > 0 {
 		o.b.t.Fatalf("check failures: %v", failures)
 	}
-	return o.diffInputs(inputs)
+	plan, err := o.diffInputs(inputs)
+	if err == nil && plan.Changes == pulumirpc.DiffResponse_DIFF_SOME && len(plan.Replaces) == 0 {
+		_, err = o.b.client.Update(context.Background(), &pulumirpc.UpdateRequest{
+			Urn: o.urn(), Id: o.id, OldInputs: marshal(o.b.t, o.inputs), Olds: marshal(o.b.t, o.state), News: marshal(o.b.t, inputs),
+			IgnoreChanges: o.ignoreChanges, Preview: true,
+		})
+	}
+	return plan, err
 }
 
 // up brings the resource to the program, as the engine does: check, diff, then create, update or replace.

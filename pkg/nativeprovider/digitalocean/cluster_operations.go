@@ -138,10 +138,7 @@ func (c *client) settleCluster(
 func (c *client) changeCluster(
 	ctx context.Context, op *nativeprovider.Operation, live *liveCluster, recorded, inputs resource.PropertyMap,
 ) error {
-	diff, err := clusterTable.Compare(live.ID, clusterState(live, recorded, credentials{}), inputs)
-	if err != nil {
-		return err
-	}
+	diff := clusterTable.Compare(live.ID, clusterState(live, recorded, credentials{}), inputs)
 	if slices.ContainsFunc(changedByPut, diff.Changed) {
 		if err := c.do(ctx, http.MethodPut, clusterPath(live.ID), clusterUpdateOf(live, inputs), nil); err != nil {
 			return errors.Wrap(err, "change the cluster")

@@ -198,17 +198,24 @@ func (o *thing) check(program props) (resource.PropertyMap, []plugin.CheckFailur
 	return checked.Properties, checked.Failures
 }
 
-// plan compares what a program gives with the state.
+// plan compares what a program gives with the state, and previews an update, as the engine does.
 func (o *thing) plan(program props) (plugin.DiffResult, error) {
 	o.t.Helper()
 	inputs, failures := o.check(program)
 	if len(failures) > 0 {
 		o.t.Fatalf("check: %+v", failures)
 	}
-	return o.provider.Diff(o.t.Context(), plugin.DiffRequest{
+	diff, err := o.provider.Diff(o.t.Context(), plugin.DiffRequest{
 		URN: o.urn, Name: o.urn.Name(), Type: o.typ, ID: o.id, OldInputs: o.inputs, OldOutputs: o.state, NewInputs: inputs,
 		AllowUnknowns: true, IgnoreChanges: o.ignore,
 	})
+	if err == nil && diff.Changes == plugin.DiffSome && len(diff.ReplaceKeys) == 0 {
+		_, err = o.provider.Update(o.t.Context(), plugin.UpdateRequest{
+			URN: o.urn, Name: o.urn.Name(), Type: o.typ, ID: o.id, OldInputs: o.inputs, OldOutputs: o.state, NewInputs: inputs,
+			IgnoreChanges: o.ignore, Preview: true,
+		})
+	}
+	return diff, err
 }
 
 // up does what the engine does for a resource of a program, and returns what it did: create, update, same or replace.

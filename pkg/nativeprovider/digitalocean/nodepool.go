@@ -135,10 +135,7 @@ func (c *client) settlePool(
 	ctx context.Context, op *nativeprovider.Operation, clusterID string, live *godo.KubernetesNodePool,
 	recorded, inputs resource.PropertyMap, ownTags ...string,
 ) (*godo.KubernetesNodePool, error) {
-	request, differs, err := poolUpdateOf(live, recorded, inputs, ownTags...)
-	if err != nil {
-		return nil, err
-	}
+	request, differs := poolUpdateOf(live, recorded, inputs, ownTags...)
 	if differs {
 		if err := c.do(ctx, http.MethodPut, poolPath(clusterID, live.ID), request, nil); err != nil {
 			return nil, err

@@ -182,18 +182,15 @@ func (p poolSpec) request(ownTags []string) poolRequest {
 
 // poolUpdateOf is the request that makes a live pool what the inputs say, and whether it is needed. recorded is the
 // state of before; without it, as in a creation, no resize is asked for.
-func poolUpdateOf(live *godo.KubernetesNodePool, recorded, inputs resource.PropertyMap, ownTags ...string) (poolRequest, bool, error) {
+func poolUpdateOf(live *godo.KubernetesNodePool, recorded, inputs resource.PropertyMap, ownTags ...string) (poolRequest, bool) {
 	if len(recorded) == 0 {
 		recorded = inputs
 	}
-	diff, err := poolTable.Compare(live.ID, poolState(live, recorded), inputs)
-	if err != nil {
-		return poolRequest{}, false, err
-	}
+	diff := poolTable.Compare(live.ID, poolState(live, recorded), inputs)
 	dropPoolNoise(diff, "", inputs)
 	differs := slices.ContainsFunc(poolChangedByPut, diff.Changed) ||
 		slices.ContainsFunc(ownTags, func(tag string) bool { return !hasTag(live.Tags, tag) })
-	return poolSpecOf(inputs).update(diff.Changed("nodeCount"), ownTags...), differs, nil
+	return poolSpecOf(inputs).update(diff.Changed("nodeCount"), ownTags...), differs
 }
 
 // poolTable compares pools by the table alone.

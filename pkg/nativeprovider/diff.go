@@ -213,14 +213,12 @@ func ignoreChanges(state, inputs resource.PropertyMap, paths []string) (resource
 	if len(paths) == 0 {
 		return inputs, nil
 	}
-	inputs = resource.NewObjectProperty(inputs).ObjectValue().Copy()
-	state = plainMap(state)
+	inputs, state = deepCopy(inputs), plainMap(state)
 	for _, text := range paths {
 		path, err := resource.ParsePropertyPath(text)
 		if err != nil {
 			return nil, errors.Wrapf(err, "parse ignoreChanges path %q", text)
 		}
-		inputs = deepCopy(inputs)
 		path.Reset(state, inputs)
 	}
 	return inputs, nil

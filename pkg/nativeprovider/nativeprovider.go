@@ -143,7 +143,8 @@ type Provider struct {
 	stop    context.CancelFunc
 
 	mu         sync.Mutex
-	host       *host
+	host       *host                // nil when no engine is known
+	ownsHost   bool                 // whether host is this instance's to close
 	config     resource.PropertyMap // as configured, plain; nil before Configure
 	client     any
 	clientMade bool
@@ -227,10 +228,8 @@ func (p *Provider) Attach(address string) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.host != nil {
-		_ = p.host.close()
-	}
-	p.host = engine
+	p.closeHost()
+	p.host, p.ownsHost = engine, true
 	return nil
 }
 
@@ -250,12 +249,16 @@ func (p *Provider) Close() error {
 	p.stop()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.host == nil {
-		return nil
+	p.closeHost()
+	return nil
+}
+
+// closeHost lets go of the connection to the engine. The caller holds the lock.
+func (p *Provider) closeHost() {
+	if p.host != nil && p.ownsHost {
+		_ = p.host.close() // nothing is lost: every line was sent when it was written
 	}
-	err := p.host.close()
-	p.host = nil
-	return err
+	p.host, p.ownsHost = nil, false
 }
 
 // GetMapping implements plugin.Provider: there is none.

@@ -118,7 +118,7 @@ func (s *instances) HandleConn(ctx context.Context, event stats.ConnStats) {
 	if _, ended := event.(*stats.ConnEnd); !ended || !ok {
 		return
 	}
-	c.provider.stop()
+	_ = c.provider.Close() // ends operations; never fails
 	config := c.provider.configuration()
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -546,7 +546,12 @@ func readCluster(
 	if err != nil {
 		return "", nil, errors.Wrapf(err, "read civo kubernetes cluster %s", id)
 	}
-	return id, clusterState(r, cluster, defaultPoolLabel(state, cluster), state), nil
+	present := clusterState(r, cluster, defaultPoolLabel(state, cluster), state)
+	if cluster.Status == "BUILDING" {
+		// Recorded as unfinished: otherwise a refresh would make a half made cluster pass for a whole one.
+		return id, present, errors.Errorf("civo kubernetes cluster %s is still being built", id)
+	}
+	return id, present, nil
 }
 
 func updateCluster(

@@ -211,6 +211,9 @@ func TestUnfinishedClusterIsFinishedByTheNextUpdate(t *testing.T) {
 	}
 	id := cluster.id
 	cluster.timeout = 60
+	if gone, err := cluster.refresh(context.Background()); err != nil || gone || !cluster.unfinished {
+		t.Errorf("a refresh must keep it unfinished: gone %t, %v", gone, err)
+	}
 	cluster.must("update", program)
 	if cluster.id != id || cluster.value("status") != "ACTIVE" || cluster.value("pools.nodeCount") != 2.0 {
 		t.Errorf("state %v", cluster.state)

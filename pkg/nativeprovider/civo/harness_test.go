@@ -234,9 +234,15 @@ func (o *object) refresh(ctx context.Context) (gone bool, err error) {
 	response, err := o.b.client.Read(ctx, &pulumirpc.ReadRequest{
 		Urn: o.urn(), Id: o.id, Inputs: marshal(o.b.t, o.inputs), Properties: marshal(o.b.t, o.state), Timeout: o.timeout,
 	})
+	if failed := initFailed(err); failed != nil {
+		// As the engine does it: the refresh succeeds and the resource is unfinished.
+		o.id, o.inputs, o.state, o.unfinished = failed.Id, unmarshal(o.b.t, failed.Inputs), unmarshal(o.b.t, failed.Properties), true
+		return false, nil
+	}
 	if err != nil {
 		return false, err
 	}
+	o.unfinished = false
 	if response.Id == "" {
 		return true, nil
 	}

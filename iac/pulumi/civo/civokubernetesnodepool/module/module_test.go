@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 	"github.com/pkg/errors"
+	"github.com/pulumi/pulumi/sdk/v3/go/common/resource"
 	"github.com/pulumi/pulumi/sdk/v3/go/pulumi"
 	"pgregory.net/rapid"
 
@@ -149,7 +150,9 @@ func TestClusterByName(t *testing.T) {
 			if diff := cmp.Diff(want, args); diff != "" {
 				t.Errorf("arguments of the lookup (-want +got):\n%s", diff)
 			}
-			return map[string]any{"id": testClusterId}, nil
+			return map[string]any{
+				"id": testClusterId, "kubeconfig": resource.MakeSecret(resource.NewProperty("s3cret")),
+			}, nil
 		}))
 		if result.RunErr != nil {
 			t.Fatal(result.RunErr)
@@ -176,8 +179,8 @@ func TestClusterByName(t *testing.T) {
 					t.Errorf("error %q does not name %s", result.Err, part)
 				}
 			}
-			for _, resource := range result.Resources {
-				if resource.Type == nodePoolType {
+			for _, registered := range result.Resources {
+				if registered.Type == nodePoolType {
 					t.Error("a pool was registered without its cluster")
 				}
 			}
@@ -192,7 +195,7 @@ func TestClusterByReference(t *testing.T) {
 		LiteralOrRef: &foreignkeyv1.StringValueOrRef_ValueFrom{ValueFrom: &foreignkeyv1.ValueFromRef{Name: "main", Env: "prod"}},
 	}
 	result := run(t, input, moduletest.WithStack("organization/civokubernetescluster/acme.prod.main",
-		map[string]any{"cluster_id": testClusterId}))
+		map[string]any{"cluster_id": testClusterId, "kubeconfig_b64": resource.MakeSecret(resource.NewProperty("s3cret"))}))
 	if result.RunErr != nil {
 		t.Fatal(result.RunErr)
 	}

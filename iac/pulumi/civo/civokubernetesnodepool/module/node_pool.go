@@ -79,11 +79,12 @@ func clusterId(ctx *pulumi.Context, locals *Locals, civoProvider *civo.Provider)
 	if locals.ClusterName == "" {
 		return locals.Cluster, nil
 	}
-	found, err := civo.LookupKubernetesCluster(ctx, &civo.LookupKubernetesClusterArgs{
+	// civo.LookupKubernetesCluster does not take an answer that holds a secret, and the kubeconfig in this one is.
+	var found civo.LookupKubernetesClusterResult
+	if _, err := ctx.InvokePackageRaw("civo:index/getKubernetesCluster:getKubernetesCluster", &civo.LookupKubernetesClusterArgs{
 		Name:   pulumi.StringRef(locals.ClusterName),
 		Region: pulumi.StringRef(locals.Region),
-	}, pulumi.Provider(civoProvider))
-	if err != nil {
+	}, &found, "", pulumi.Provider(civoProvider)); err != nil {
 		return nil, errors.Wrapf(err, "look up the cluster named %q of spec.cluster in region %s", locals.ClusterName, locals.Region)
 	}
 	if found.Id == nil || *found.Id == "" {

@@ -20,7 +20,10 @@ import (
 	"github.com/pulumi/pulumi/sdk/v3/go/pulumi/internals"
 )
 
-const stackReferenceType = "pulumi:pulumi:StackReference"
+const (
+	stackReferenceType = "pulumi:pulumi:StackReference"
+	readStackFunction  = "pulumi:pulumi:readStackOutputs"
+)
 
 // Resource is one registration (or, for stack references, one read) of a resource.
 type Resource struct {
@@ -287,18 +290,35 @@ func (m *mocks) readStack(args pulumi.MockResourceArgs) (string, resource.Proper
 	m.result.Resources = append(m.result.Resources, Resource{
 		Type: args.TypeToken, Name: args.Name, ID: args.ID, Inputs: args.Inputs, Parent: args.ReadRPC.GetParent(),
 	})
-	outputs, ok := m.stacks[args.ID]
-	if !ok {
-		// The words of the engine for a stack that its backend does not have.
-		return "", nil, errors.Errorf("unknown stack %q", args.ID)
+	outputs, err := m.outputsOf(args.ID)
+	if err != nil {
+		return "", nil, err
 	}
 	state := args.Inputs.Copy()
-	state["outputs"] = resource.NewProperty(resource.NewPropertyMapFromMap(outputs))
+	state["outputs"] = outputs
 	return args.ID, state, nil
+}
+
+// outputsOf returns the outputs of a stack.
+func (m *mocks) outputsOf(fqdn string) (resource.PropertyValue, error) {
+	outputs, ok := m.stacks[fqdn]
+	if !ok {
+		// The words of the engine for a stack that its backend does not have.
+		return resource.PropertyValue{}, errors.Errorf("unknown stack %q", fqdn)
+	}
+	return resource.NewProperty(resource.NewPropertyMapFromMap(outputs)), nil
 }
 
 // Call answers calls of functions.
 func (m *mocks) Call(args pulumi.MockCallArgs) (resource.PropertyMap, error) {
+	if args.Token == readStackFunction {
+		stack := args.Args["name"].StringValue()
+		outputs, err := m.outputsOf(stack)
+		if err != nil {
+			return nil, err
+		}
+		return resource.PropertyMap{"name": args.Args["name"], "outputs": outputs}, nil
+	}
 	m.mu.Lock()
 	m.result.Calls = append(m.result.Calls, Call{Token: args.Token, Args: args.Args, Provider: args.Provider})
 	answer, ok := m.functions[args.Token]

@@ -7,12 +7,10 @@
 package reference
 
 import (
-	"context"
 	"strings"
 
 	"github.com/pkg/errors"
 	"github.com/pulumi/pulumi/sdk/v3/go/pulumi"
-	"github.com/pulumi/pulumi/sdk/v3/go/pulumi/internals"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
@@ -108,39 +106,36 @@ func fromStack(
 		identity.Organization = organization
 	}
 	stack := identity.String()
-	explain := func(cause error) error {
-		return errors.Wrapf(cause, "%s refers to output %s of %s %q, but its stack %s cannot be read "+
+
+	// A stack reference to a stack that does not exist ends the deployment on the spot, in words that do not tell which
+	// field is wrong. So it is looked at first.
+	var stackOutputs struct {
+		Outputs map[string]any `pulumi:"outputs"`
+	}
+	args := struct {
+		Name string `pulumi:"name"`
+	}{Name: stack}
+	// The raw form of the call takes answers that hold secrets, such as the kubeconfig among a cluster's outputs.
+	if _, err := ctx.InvokePackageRaw("pulumi:pulumi:readStackOutputs", &args, &stackOutputs, ""); err != nil {
+		return pulumi.StringOutput{}, errors.Wrapf(err, "%s refers to output %s of %s %q, but its stack %s cannot be read "+
 			"(provision it first, or correct the reference's env and name)",
 			reference.FieldPath, reference.OutputKey, reference.Kind, reference.Name, stack)
 	}
-
-	// The field names the resource, not the stack: a field that points at another stack tomorrow is still the same
-	// reference, and two fields that point at the same stack are two.
-	stackReference, err := pulumi.NewStackReference(ctx, o.prefix+reference.FieldPath,
-		&pulumi.StackReferenceArgs{Name: pulumi.String(stack)}, o.resource...)
-	if err != nil {
-		return pulumi.StringOutput{}, explain(err)
-	}
-	output := stackReference.GetOutput(pulumi.String(reference.OutputKey))
-	// Waiting here, not in an apply, is what makes the error one of the module: nothing has been registered yet.
-	result, err := internals.UnsafeAwaitOutput(context.WithoutCancel(ctx.Context()), output)
-	if err != nil {
-		err = explain(err)
-		// The runtime reports only the failed read, in words that do not tell where the name of the stack comes from.
-		if logErr := ctx.Log.Error(err.Error(), nil); logErr != nil {
-			return pulumi.StringOutput{}, errors.Wrap(err, logErr.Error())
-		}
-		return pulumi.StringOutput{}, err
-	}
-	text, isText := result.Value.(string)
-	switch {
-	// In a preview, an output that the stack lacks is unknown, since an up of that stack might bring it.
-	case !result.Known || result.Value == nil || isText && text == "":
+	switch text, isText := stackOutputs.Outputs[reference.OutputKey].(string); {
+	case stackOutputs.Outputs[reference.OutputKey] == nil || isText && text == "":
 		return pulumi.StringOutput{}, errors.Errorf("%s refers to output %s of %s %q, but its stack %s has no such output "+
 			"(run an up of that stack first)", reference.FieldPath, reference.OutputKey, reference.Kind, reference.Name, stack)
 	case !isText:
 		return pulumi.StringOutput{}, errors.Errorf("%s refers to output %s of %s %q (stack %s), which is not a string",
 			reference.FieldPath, reference.OutputKey, reference.Kind, reference.Name, stack)
+	}
+
+	// The field names the stack reference, not the stack: a field that points at another stack tomorrow is still the same
+	// reference, and two fields that point at the same stack are two.
+	stackReference, err := pulumi.NewStackReference(ctx, o.prefix+reference.FieldPath,
+		&pulumi.StackReferenceArgs{Name: pulumi.String(stack)}, o.resource...)
+	if err != nil {
+		return pulumi.StringOutput{}, errors.Wrapf(err, "%s: refer to stack %s", reference.FieldPath, stack)
 	}
 	return stackReference.GetStringOutput(pulumi.String(reference.OutputKey)), nil
 }

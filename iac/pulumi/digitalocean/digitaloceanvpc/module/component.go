@@ -10,6 +10,7 @@ import (
 	"github.com/plantonhq/project-planton/apis/org/project_planton/shared"
 	"github.com/plantonhq/project-planton/pkg/iac/pulumi/pulumimodule/provider/digitalocean/pulumidigitaloceanprovider"
 	"github.com/plantonhq/project-planton/pkg/kinds"
+	"github.com/plantonhq/project-planton/pkg/validation"
 )
 
 // componentType is the type token of the component. It is part of the URNs of its children: a changed one replaces them.
@@ -41,7 +42,7 @@ func New(ctx *pulumi.Context, name string, args *Args, opts ...pulumi.ResourceOp
 		args = &Args{}
 	}
 	stackInput := args.stackInput(name)
-	if err := validate(stackInput); err != nil {
+	if err := validation.Validate(stackInput); err != nil {
 		return nil, errors.Wrapf(err, "validate the arguments of digitalocean vpc %q", name)
 	}
 	component := &Component{}

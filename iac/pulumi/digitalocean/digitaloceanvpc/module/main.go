@@ -9,12 +9,13 @@ import (
 
 	digitaloceanvpcv1 "github.com/plantonhq/project-planton/apis/org/project_planton/provider/digitalocean/digitaloceanvpc/v1"
 	"github.com/plantonhq/project-planton/pkg/iac/pulumi/pulumimodule/provider/digitalocean/pulumidigitaloceanprovider"
+	"github.com/plantonhq/project-planton/pkg/validation"
 )
 
 // Resources provisions the VPC and exports the fields of DigitalOceanVpcStackOutputs. The stack input is validated as a
 // whole before anything is registered; broken rules are a *validation.Error.
 func Resources(ctx *pulumi.Context, stackInput *digitaloceanvpcv1.DigitalOceanVpcStackInput) error {
-	if err := validate(stackInput); err != nil {
+	if err := validation.Validate(stackInput); err != nil {
 		return errors.Wrap(err, "validate stack input")
 	}
 	locals := initializeLocals(ctx, stackInput)

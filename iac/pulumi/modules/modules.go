@@ -1,4 +1,5 @@
-// Package modules is the registry from a kind to the Pulumi module that provisions it.
+// Package modules is the registry from a kind to the Pulumi module that provisions it, for whoever is handed manifests of
+// any kind, such as the CLI. A program with one kind imports that kind's module alone.
 package modules
 
 import (
@@ -13,39 +14,49 @@ import (
 	digitaloceankubernetescluster "github.com/plantonhq/project-planton/iac/pulumi/digitalocean/digitaloceankubernetescluster/module"
 	digitaloceankubernetesnodepool "github.com/plantonhq/project-planton/iac/pulumi/digitalocean/digitaloceankubernetesnodepool/module"
 	digitaloceanvpc "github.com/plantonhq/project-planton/iac/pulumi/digitalocean/digitaloceanvpc/module"
+	"github.com/plantonhq/project-planton/pkg/kinds"
 )
 
-// module is one entry of the registry. It reports false when the stack input is not of its kind.
-type module func(ctx *pulumi.Context, stackInput proto.Message) (bool, error)
+// Module provisions the resource of a stack input in the stack of the context.
+type Module func(ctx *pulumi.Context, stackInput proto.Message) error
 
-// registry holds every module. A new kind is one line here.
-var registry = []module{
-	entry(civofirewall.Resources),
-	entry(civokubernetescluster.Resources),
-	entry(civokubernetesnodepool.Resources),
-	entry(civovpc.Resources),
-	entry(digitaloceankubernetescluster.Resources),
-	entry(digitaloceankubernetesnodepool.Resources),
-	entry(digitaloceanvpc.Resources),
+// registry holds the module of each kind by the kind's name.
+var registry = map[string]Module{
+	"CivoFirewall":                   of(civofirewall.Resources),
+	"CivoKubernetesCluster":          of(civokubernetescluster.Resources),
+	"CivoKubernetesNodePool":         of(civokubernetesnodepool.Resources),
+	"CivoVpc":                        of(civovpc.Resources),
+	"DigitalOceanKubernetesCluster":  of(digitaloceankubernetescluster.Resources),
+	"DigitalOceanKubernetesNodePool": of(digitaloceankubernetesnodepool.Resources),
+	"DigitalOceanVpc":                of(digitaloceanvpc.Resources),
 }
 
-func entry[M proto.Message](resources func(*pulumi.Context, M) error) module {
-	return func(ctx *pulumi.Context, stackInput proto.Message) (bool, error) {
-		input, ok := stackInput.(M)
-		if !ok {
-			return false, nil
-		}
-		return true, resources(ctx, input)
-	}
+// ByKind returns the module of the kind. Every kind of package kinds has one.
+func ByKind(kind kinds.Kind) (Module, bool) {
+	module, ok := registry[kind.Name]
+	return module, ok
 }
 
-// Resources provisions what a stack input of any kind declares, through the module of its kind. It fails for a message that is no
-// stack input of a known kind.
+// Resources provisions the resource of the stack input with the module of its kind.
 func Resources(ctx *pulumi.Context, stackInput proto.Message) error {
-	for _, provision := range registry {
-		if found, err := provision(ctx, stackInput); found {
-			return err
-		}
+	kind, ok := kinds.Of(stackInput)
+	if !ok {
+		return errors.Errorf("choose a module: %T is the stack input of no kind", stackInput)
 	}
-	return errors.Errorf("no module provisions a %T", stackInput)
+	module, ok := ByKind(kind)
+	if !ok {
+		return errors.Errorf("choose a module: kind %s has none", kind)
+	}
+	return module(ctx, stackInput)
+}
+
+// of makes a Module of the entry of a kind's module. The message of another kind is an error.
+func of[M proto.Message](resources func(*pulumi.Context, M) error) Module {
+	return func(ctx *pulumi.Context, stackInput proto.Message) error {
+		typed, ok := stackInput.(M)
+		if !ok {
+			return errors.Errorf("the module takes a %T, not a %T", *new(M), stackInput)
+		}
+		return resources(ctx, typed)
+	}
 }

@@ -153,6 +153,7 @@ spec:
 func rulesOf(firewall civocloud.Firewall) []string {
 	rules := []string{}
 	for _, rule := range firewall.Rules {
+		sort.Strings(rule.CIDR)
 		rules = append(rules, strings.TrimSpace(fmt.Sprintf("%s %s %s %s %s %s",
 			rule.Direction, rule.Action, rule.Protocol, rule.Ports, strings.Join(rule.CIDR, ","), rule.Label)))
 	}
@@ -304,7 +305,7 @@ func TestCivoKubernetesCluster(t *testing.T) {
 		{name: "scale the default pool up", edit: []string{"nodeCount: 3", "nodeCount: 5"}, want: changes{"update": 1}, check: expect("prod-k8s", "1.29.0-k3s1", "env:prod team:platform", five, batch)},
 		{name: "scale the default pool down", edit: []string{"nodeCount: 5", "nodeCount: 2"}, want: changes{"update": 1}, check: expect("prod-k8s", "1.29.0-k3s1", "env:prod team:platform", two, batch)},
 		{name: "upgrade", edit: []string{"1.29.0+k3s1", "1.30.5+k3s1"}, want: changes{"update": 1}, check: expect("prod-k8s", "1.30.5-k3s1", "env:prod team:platform", two, batch)},
-		{name: "rename", edit: []string{"clusterName: prod-k8s", "clusterName: live"}, want: changes{"update": 1}, check: expect("live", "1.30.5-k3s1", "env:prod team:platform", two, batch)},
+		{name: "rename, the firewall with it", edit: []string{"clusterName: prod-k8s", "clusterName: live"}, want: changes{"update": 2}, check: expect("live", "1.30.5-k3s1", "env:prod team:platform", two, batch)},
 		{name: "change tags", edit: []string{"[team:platform, env:prod]", "[env:live]"}, want: changes{"update": 1}, check: expect("live", "1.30.5-k3s1", "env:live", two, batch)},
 		{name: "remove tags", edit: []string{"  tags: [env:live]\n", ""}, want: changes{"update": 1}, check: expect("live", "1.30.5-k3s1", "", two, batch)},
 		{name: "a network plugin cannot change", edit: []string{"  defaultNodePool:", "  cni: cilium\n  defaultNodePool:"}, refused: "cni"},

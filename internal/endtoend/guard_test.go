@@ -23,6 +23,8 @@ func (officialLike) Invoke(context.Context, plugin.InvokeRequest) (plugin.Invoke
 	return plugin.InvokeResponse{}, errors.New("unknown function")
 }
 
+func (officialLike) Attach(string) error { return nil }
+
 // With the official Civo plugin, a change that it is known to crash on is refused in the preview, and says how to go on.
 func TestOfficialCivoPluginIsGuarded(t *testing.T) {
 	t.Parallel()

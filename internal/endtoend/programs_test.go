@@ -52,14 +52,6 @@ func newShell(t *testing.T) *shell {
 		t.Fatal(err)
 	}
 	s := &shell{world: w, programs: programs}
-	bin, self := filepath.Join(w.dir, "bin"), ""
-	if self, err = os.Executable(); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.MkdirAll(bin, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	link(t, self, filepath.Join(bin, "pulumi-language-go"))
 	home := w.env["PULUMI_HOME"]
 	if pluginsUnderTest() != official {
 		for cloud, version := range map[string]string{kinds.Civo: "v2.4.8", kinds.DigitalOcean: "v4.57.0"} {
@@ -71,7 +63,7 @@ func newShell(t *testing.T) *shell {
 		}
 	}
 	s.environ = append(os.Environ(),
-		"PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"),
+		"PATH="+w.env["PATH"],
 		"PULUMI_HOME="+home,
 		"PULUMI_BACKEND_URL="+w.env["PULUMI_BACKEND_URL"],
 		"PULUMI_CONFIG_PASSPHRASE="+w.env["PULUMI_CONFIG_PASSPHRASE"],

@@ -86,9 +86,27 @@ func newWorld(t *testing.T) *world {
 	if err := os.MkdirAll(filepath.Join(w.dir, "state"), 0o700); err != nil {
 		t.Fatal(err)
 	}
+	w.languageHost()
 	w.plugins()
 	t.Cleanup(w.checkSecrets)
 	return w
+}
+
+// languageHost puts this binary on the PATH of the Pulumi CLI as the language host of Go programs, see TestMain.
+func (w *world) languageHost() {
+	w.t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	bin := filepath.Join(w.dir, "bin")
+	if err := os.MkdirAll(bin, 0o700); err != nil {
+		w.t.Fatal(err)
+	}
+	if err := os.Symlink(self, filepath.Join(bin, "pulumi-language-go")); err != nil {
+		w.t.Fatal(err)
+	}
+	w.env["PATH"] = bin + string(os.PathListSeparator) + os.Getenv("PATH")
 }
 
 // plugins makes the chosen provider plugins known to the engine.
@@ -129,7 +147,7 @@ func serve(t *testing.T, handler http.Handler) string {
 // checkSecrets fails the test when a token stands in clear in anything that a run wrote down.
 func (w *world) checkSecrets() {
 	err := filepath.WalkDir(w.dir, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
+		if err != nil || !entry.Type().IsRegular() {
 			return err
 		}
 		text, err := os.ReadFile(path)

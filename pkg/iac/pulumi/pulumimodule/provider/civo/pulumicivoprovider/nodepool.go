@@ -1,6 +1,8 @@
 package pulumicivoprovider
 
 import (
+	"strconv"
+
 	"github.com/pkg/errors"
 	civoprovider "github.com/pulumi/pulumi-civo/sdk/v2/go/civo"
 	"github.com/pulumi/pulumi/sdk/v3/go/common/resource"
@@ -31,11 +33,11 @@ func GuardNodePool(ctx *pulumi.Context, name string, provider *civoprovider.Prov
 func RefuseNodePoolUpdate(oldInputs, newInputs resource.PropertyMap) error {
 	oldCount, newCount := oldInputs["nodeCount"], newInputs["nodeCount"]
 	if !newCount.DeepEquals(oldCount) {
-		return errors.Errorf("the change of the pool's number of nodes from %s to %s is refused: "+
+		return errors.Errorf("spec.node_count: the change from %s to %s is refused: "+
 			"it is known to crash the official Civo plugin. %s", number(oldCount), number(newCount), wayOut)
 	}
 	if size(oldInputs["labels"]) > 0 && size(newInputs["labels"]) == 0 {
-		return errors.Errorf("the removal of the pool's last labels is refused: "+
+		return errors.Errorf("spec.labels: the removal of the pool's last labels is refused: "+
 			"the official Civo plugin would report success and leave them on the nodes. %s", wayOut)
 	}
 	return nil
@@ -46,7 +48,7 @@ func number(value resource.PropertyValue) string {
 	if !value.IsNumber() {
 		return "a number that is not known yet"
 	}
-	return resource.NewProperty(value.NumberValue()).String()
+	return strconv.FormatFloat(value.NumberValue(), 'f', -1, 64)
 }
 
 func size(value resource.PropertyValue) int {

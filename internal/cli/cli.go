@@ -78,7 +78,8 @@ func newRoot(streams Streams) *cobra.Command {
 			"Start with: planton apply -f FILE --cloud emulated",
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          cobra.NoArgs,
+		Args:          arguments(cobra.NoArgs),
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetIn(streams.In)
 	root.SetOut(streams.Out)

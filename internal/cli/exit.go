@@ -94,10 +94,6 @@ func ExitCode(err error) int {
 	case provision.Canceled:
 		return ExitCanceled
 	default:
-		// Cobra's own errors about commands have no type.
-		if strings.HasPrefix(err.Error(), "unknown command") {
-			return ExitUsage
-		}
 		return ExitFailed
 	}
 }

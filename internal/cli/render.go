@@ -115,7 +115,7 @@ func writeText(out io.Writer, paint func(color, string) string, view resultView)
 			}
 		}
 		if view.outputs {
-			writeOutputs(out, "  ", result.Outputs, view.showSecrets)
+			writeOutputs(out, "  ", given(result.Outputs), view.showSecrets)
 		}
 	}
 	_, _ = fmt.Fprintln(out, view.summary())
@@ -181,6 +181,31 @@ func (v resultView) summary() string {
 		text += " (before the error)"
 	}
 	return text
+}
+
+// longest is how many characters of a value the result of an apply shows; `planton outputs` shows all.
+const longest = 80
+
+// given are outputs without those that are empty, and with the rest of long ones left out: a certificate hides what matters.
+func given(outputs provision.Outputs) provision.Outputs {
+	short := provision.Outputs{}
+	for name, output := range outputs {
+		switch value := output.Value.(type) {
+		case string:
+			if value == "" && output.Known {
+				continue
+			}
+			if len(value) > longest && !output.Secret {
+				output.Value = value[:longest] + "..."
+			}
+		case []any:
+			if len(value) == 0 {
+				continue
+			}
+		}
+		short[name] = output
+	}
+	return short
 }
 
 // writeOutputs writes outputs, one a line, their values in one column.

@@ -114,8 +114,8 @@ func openEngine(ctx context.Context, streams Streams, flags cloudFlags, progress
 		State:   state,
 		Plugins: provision.Choice(flags.plugins),
 		Native: map[string]provision.NativePlugin{
-			kinds.Civo:         nativecivo.New(pluginVersion()),
-			kinds.DigitalOcean: nativedigitalocean.New(pluginVersion()),
+			kinds.Civo:         nativecivo.New(civoSDKVersion),
+			kinds.DigitalOcean: nativedigitalocean.New(digitalOceanSDKVersion),
 		},
 		Modules: func(kinds.Kind) (provision.Module, bool) {
 			return func(ctx *pulumi.Context, stackInput proto.Message) error { return modules.Resources(ctx, stackInput) }, true

@@ -48,10 +48,9 @@ func buildVersion() string {
 	return "(devel)"
 }
 
-// pluginVersion is what the native plugins call themselves; they accept nothing but a semantic version.
-func pluginVersion() string {
-	if version != "" {
-		return version
-	}
-	return "0.0.0"
-}
+// The versions that the native plugins give: those of the SDKs that the modules are written against, which the engine expects. A test
+// keeps them in step with go.mod.
+const (
+	civoSDKVersion         = "2.4.8"
+	digitalOceanSDKVersion = "4.57.0"
+)

@@ -1,0 +1,142 @@
+package cli
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"testing"
+
+	"github.com/pkg/errors"
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/plantonhq/project-planton/pkg/emulator"
+	"github.com/plantonhq/project-planton/pkg/emulator/civo"
+	"github.com/plantonhq/project-planton/pkg/emulator/digitalocean"
+	"github.com/plantonhq/project-planton/pkg/filelock"
+	"github.com/plantonhq/project-planton/pkg/iac/pulumi/pulumicli"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"planton": func() { os.Exit(Main()) }})
+}
+
+// pulumiCLI finds the Pulumi CLI once for all scripts.
+var pulumiCLI = sync.OnceValues(func() (*pulumicli.CLI, error) {
+	return pulumicli.Find(context.Background(), pulumicli.Options{Progress: os.Stderr})
+})
+
+// clouds are the emulated clouds that scripts start with `cloud`.
+type clouds struct {
+	civo         *civo.Cloud
+	digitalOcean *digitalocean.Cloud
+}
+
+const cloudsKey = "clouds"
+
+// TestScripts runs the scripts of testdata/script, and TestEngineScripts those that need the Pulumi engine.
+func TestScripts(t *testing.T) {
+	t.Parallel()
+	runScripts(t, "testdata/script", "")
+}
+
+// TestEngineScripts runs the scripts of testdata/engine on the real Pulumi engine.
+func TestEngineScripts(t *testing.T) {
+	t.Parallel()
+	cli, err := pulumiCLI()
+	if err != nil {
+		t.Skipf("these scripts run the Pulumi engine: %v", err)
+	}
+	runScripts(t, "testdata/engine", cli.Path)
+}
+
+func runScripts(t *testing.T, directory, pulumiPath string) {
+	testscript.Run(t, testscript.Params{
+		Dir: directory,
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("HOME", env.WorkDir)
+			env.Setenv("XDG_CACHE_HOME", filepath.Join(env.WorkDir, "cache"))
+			env.Setenv("PLANTON_STATE_DIR", filepath.Join(env.WorkDir, "state"))
+			// The folder of planton alone, for scripts that want nothing else on PATH.
+			env.Setenv("ONLY_PLANTON", filepath.SplitList(env.Getenv("PATH"))[0])
+			if pulumiPath != "" {
+				env.Setenv(pulumicli.Environment, pulumiPath)
+			}
+			env.Values[cloudsKey] = &clouds{}
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits": exits, "cloud": cloudCommand, "hold": hold,
+		},
+		UpdateScripts: os.Getenv("UPDATE_SCRIPTS") != "",
+	})
+}
+
+// exits runs a command and checks its exit code: `exits 3 planton validate -f bad.yaml`.
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE COMMAND ARGS...")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	err = ts.Exec(args[1], args[2:]...)
+	code := 0
+	var exit *exec.ExitError
+	switch {
+	case errors.As(err, &exit):
+		code = exit.ExitCode()
+	case err != nil:
+		ts.Fatalf("%v", err)
+	}
+	if code != want {
+		ts.Fatalf("exit code %d, want %d", code, want)
+	}
+}
+
+// cloudCommand starts emulated clouds that accept one token, `cloud start TOKEN`, and points the environment at them; `cloud empty`
+// checks that nothing was made there.
+func cloudCommand(ts *testscript.TestScript, neg bool, args []string) {
+	state, _ := ts.Value(cloudsKey).(*clouds)
+	switch {
+	case !neg && len(args) == 2 && args[0] == "start":
+		var err error
+		options := emulator.Options{Token: args[1]}
+		state.civo, err = civo.New(options)
+		ts.Check(err)
+		state.digitalOcean, err = digitalocean.New(options)
+		ts.Check(err)
+		serve := func(variable string, handler http.Handler) {
+			server, err := emulator.Listen("127.0.0.1:0", handler)
+			ts.Check(err)
+			ts.Defer(func() { _ = server.Close() })
+			ts.Setenv(variable, server.URL())
+		}
+		serve("CIVO_API_URL", state.civo)
+		serve("DIGITALOCEAN_API_URL", state.digitalOcean)
+	case !neg && len(args) == 1 && args[0] == "empty":
+		made := len(state.civo.Clusters()) + len(state.digitalOcean.Clusters())
+		for _, network := range state.civo.Networks() {
+			if !network.Default {
+				made++
+			}
+		}
+		if made > 0 {
+			ts.Fatalf("%d objects were made", made)
+		}
+	default:
+		ts.Fatalf("usage: cloud start TOKEN | cloud empty")
+	}
+}
+
+// hold takes a lock as another process would.
+func hold(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: hold FILE")
+	}
+	lock, err := filelock.Try(ts.MkAbs(args[0]))
+	ts.Check(err)
+	ts.Defer(func() { _ = lock.Unlock() })
+}

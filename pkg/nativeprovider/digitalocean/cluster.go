@@ -192,7 +192,7 @@ func diffCluster(diff *nativeprovider.Diff) error {
 	}
 	if diff.Changed("ha") && diff.Known("ha") && nativeprovider.GetBool(diff.Old, "ha") && !nativeprovider.GetBool(diff.New, "ha") {
 		return errors.Errorf("ha: cluster %s has a highly available control plane, which digitalocean cannot turn off; set ha to true, "+
-			"or replace the cluster on purpose (pulumi up --replace)", diff.ID)
+			"or destroy the cluster on purpose (pulumi destroy --target) and run again", diff.ID)
 	}
 	if !diff.Changed("version") || !diff.Known("version") {
 		return nil
@@ -218,7 +218,7 @@ func diffVersion(diff *nativeprovider.Diff) error {
 		return nil
 	}
 	return errors.Errorf("version: cluster %s runs %s, and digitalocean cannot go back to %s; set version to %s or newer "+
-		"(or add it to ignoreChanges), or replace the cluster on purpose (pulumi up --replace)", diff.ID, live, wanted, live)
+		"(or add it to ignoreChanges), or destroy the cluster on purpose (pulumi destroy --target) and run again", diff.ID, live, wanted, live)
 }
 
 // clusterState is what a live cluster looks like in the state. recorded is the state or the inputs of before: it says

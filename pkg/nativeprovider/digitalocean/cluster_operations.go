@@ -197,7 +197,7 @@ func (c *client) waitForCluster(
 		switch cluster.Status.State {
 		case stateError:
 			return false, "", errors.Errorf("cluster %s is in state error: %s; look at it in the control panel and run again, "+
-				"or replace it (pulumi up --replace)", id, firstOf(cluster.Status.Message, "no reason given"))
+				"or destroy it (pulumi destroy --target) and run again", id, firstOf(cluster.Status.Message, "no reason given"))
 		case stateDeleting, stateDeleted:
 			return false, "", errors.Errorf("cluster %s is being deleted", id)
 		}

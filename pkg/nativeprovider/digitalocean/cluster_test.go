@@ -644,7 +644,7 @@ func TestClusterInErrorSaysWhy(t *testing.T) {
 	})
 	cluster := w.thing(t, clusterToken, "cluster")
 	_, err := cluster.up(simpleCluster())
-	wantErr(t, err, "state error: no capacity in nyc1", "--replace")
+	wantErr(t, err, "state error: no capacity in nyc1", "destroy --target")
 	if cluster.id == "" || !cluster.unready {
 		t.Fatal("the cluster exists, but the state does not know it")
 	}

@@ -28,9 +28,9 @@ func initializeLocals(
 	if err != nil {
 		return nil, err
 	}
-	networkId, err := reference.String(ctx, target, "spec.network_id", opts...)
+	networkID, err := reference.String(ctx, target, "spec.network_id", opts...)
 	if err != nil {
 		return nil, err
 	}
-	return &Locals{CivoFirewall: target, Region: region, NetworkId: networkId}, nil
+	return &Locals{CivoFirewall: target, Region: region, NetworkId: networkID}, nil
 }

@@ -19,7 +19,7 @@ import (
 const (
 	firewallType = "civo:index/firewall:Firewall"
 	providerType = "pulumi:providers:civo"
-	networkId    = "6f3c1d1e-8f0b-4f6e-9d5a-0d4c6f0a9b11"
+	networkID    = "6f3c1d1e-8f0b-4f6e-9d5a-0d4c6f0a9b11"
 )
 
 // full returns a stack input with every field of the spec set.
@@ -32,7 +32,7 @@ func full() *civofirewallv1.CivoFirewallStackInput {
 			Spec: &civofirewallv1.CivoFirewallSpec{
 				Name:      "acme-dev",
 				Region:    civo.CivoRegion_fra1,
-				NetworkId: literal(networkId),
+				NetworkId: literal(networkID),
 				InboundRules: []*civofirewallv1.CivoFirewallRule{
 					{Protocol: "udp", PortRange: "8000-9000", Cidrs: []string{"203.0.113.0/24", "198.51.100.0/24"}, Action: "deny", Label: "games"},
 					{PortRange: "443", Cidrs: []string{"0.0.0.0/0"}},
@@ -88,7 +88,7 @@ func TestEveryFieldOfTheSpec(t *testing.T) {
 	}
 	moduletest.AssertFields(t, result, full().Target.Spec, map[string]moduletest.Expectation{
 		"name":                        input("name", "acme-dev"),
-		"network_id":                  input("networkId", networkId),
+		"network_id":                  input("networkId", networkID),
 		"region":                      input("region", "FRA1"),
 		"tags":                        {Warning: "spec.tags has no effect"},
 		"inbound_rules[].protocol":    input("ingressRules", ingress),
@@ -181,8 +181,8 @@ func TestReference(t *testing.T) {
 		want    string
 		names   []string
 	}{
-		"output":                    {reason: "the output of the stack is the value", stack: map[string]any{"network_id": networkId}, want: networkId},
-		"preview":                   {reason: "a preview reads the stack too", stack: map[string]any{"network_id": networkId}, preview: true, want: networkId},
+		"output":                    {reason: "the output of the stack is the value", stack: map[string]any{"network_id": networkID}, want: networkID},
+		"preview":                   {reason: "a preview reads the stack too", stack: map[string]any{"network_id": networkID}, preview: true, want: networkID},
 		"missing stack":             {reason: "the error names field and stack", names: []string{"spec.network_id", stack}},
 		"missing stack, preview":    {reason: "a preview fails too", preview: true, names: []string{"spec.network_id", stack}},
 		"missing output":            {reason: "the error names the output", stack: map[string]any{"region": "FRA1"}, names: []string{"spec.network_id", stack, "network_id"}},
@@ -207,7 +207,7 @@ func TestReference(t *testing.T) {
 					t.Fatalf("%s: %v", tt.reason, result.RunErr)
 				}
 				if got := result.Resource(t, firewallType, "firewall").Input("networkId"); got != tt.want {
-					t.Errorf("%s: networkId = %v, want %s", tt.reason, got, tt.want)
+					t.Errorf("%s: networkID = %v, want %s", tt.reason, got, tt.want)
 				}
 				return
 			}
@@ -241,7 +241,7 @@ func TestOutputs(t *testing.T) {
 		got[name] = output.Value
 	}
 	want := map[string]any{
-		OpFirewallId: "fw-1", OpCreatedAtRfc3339: "", OpFirewallName: "acme-dev", OpNetworkId: networkId, OpRegion: "FRA1",
+		OpFirewallId: "fw-1", OpCreatedAtRfc3339: "", OpFirewallName: "acme-dev", OpNetworkId: networkID, OpRegion: "FRA1",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("outputs (-want +got):\n%s", diff)
@@ -269,7 +269,7 @@ func TestComponent(t *testing.T) {
 		t.Fatal(result.RunErr)
 	}
 	if got := result.Resource(t, firewallType, "edge-firewall").Input("networkId"); got != "net-1" {
-		t.Errorf("networkId = %v, want the one given to the component", got)
+		t.Errorf("networkID = %v, want the one given to the component", got)
 	}
 	for name, want := range map[string]string{"id": "edge-firewall-id", "name": "acme-dev", "network": "net-1", "region": "FRA1"} {
 		if got := result.Outputs[name].Value; got != want {
@@ -292,7 +292,7 @@ func TestComponentsWithReferencesInTheSameField(t *testing.T) {
 			}
 		}
 		return nil
-	}, moduletest.WithStack("organization/civovpc/main", map[string]any{"network_id": networkId}))
+	}, moduletest.WithStack("organization/civovpc/main", map[string]any{"network_id": networkID}))
 	if result.RunErr != nil {
 		t.Fatal(result.RunErr)
 	}

@@ -30,9 +30,9 @@ const (
 )
 
 func outputs(locals *Locals, created *created) pulumi.Map {
-	nodePoolIds := pulumi.StringArray{}
+	nodePoolIDs := pulumi.StringArray{}
 	for _, pool := range created.nodePools {
-		nodePoolIds = append(nodePoolIds, pool.ID().ToStringOutput())
+		nodePoolIDs = append(nodePoolIDs, pool.ID().ToStringOutput())
 	}
 	autoscalerNodesFlags := pulumi.StringArray{}
 	for _, pool := range locals.CivoKubernetesCluster.Spec.AdditionalNodePools {
@@ -59,7 +59,7 @@ func outputs(locals *Locals, created *created) pulumi.Map {
 		OpDnsEntry:              cluster.DnsEntry,
 		OpRegion:                pulumi.String(locals.Region),
 		OpClusterName:           cluster.Name,
-		OpAdditionalNodePoolIds: nodePoolIds,
+		OpAdditionalNodePoolIds: nodePoolIDs,
 		OpAutoscalerNodesFlags:  autoscalerNodesFlags,
 	}
 }

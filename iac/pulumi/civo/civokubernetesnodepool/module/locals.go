@@ -47,7 +47,7 @@ func initializeLocals(
 		Region:                 region,
 		Cluster:                cluster,
 	}
-	if literal := target.Spec.Cluster.GetValue(); literal != "" && !isId(literal) {
+	if literal := target.Spec.Cluster.GetValue(); literal != "" && !isID(literal) {
 		locals.ClusterName = literal
 	}
 	return locals, nil

@@ -25,7 +25,7 @@ const (
 	nodePoolType  = "civo:index/kubernetesNodePool:KubernetesNodePool"
 	providerType  = "pulumi:providers:civo"
 	lookupCluster = "civo:index/getKubernetesCluster:getKubernetesCluster"
-	testClusterId = "2b8e4a52-35a1-4c0e-8a36-5b5f3e8d7c90"
+	testClusterID = "2b8e4a52-35a1-4c0e-8a36-5b5f3e8d7c90"
 )
 
 // full returns a stack input with every field of the spec set.
@@ -37,7 +37,7 @@ func full() *civokubernetesnodepoolv1.CivoKubernetesNodePoolStackInput {
 			Metadata:   &shared.CloudResourceMetadata{Name: "Batch jobs", Org: "acme", Env: "dev", Id: "ciknp-1"},
 			Spec: &civokubernetesnodepoolv1.CivoKubernetesNodePoolSpec{
 				NodePoolName: "batch",
-				Cluster:      literal(testClusterId),
+				Cluster:      literal(testClusterID),
 				Size:         "g4s.kube.large",
 				NodeCount:    3,
 				AutoScale:    true,
@@ -78,7 +78,7 @@ func TestEveryFieldOfTheSpec(t *testing.T) {
 	taints := []any{map[string]any{"key": "dedicated", "value": "batch", "effect": "NoSchedule"}}
 	moduletest.AssertFields(t, result, full().Target.Spec, map[string]moduletest.Expectation{
 		"node_pool_name": input("label", "batch"),
-		"cluster":        input("clusterId", testClusterId),
+		"cluster":        input("clusterId", testClusterID),
 		"size":           input("size", "g4s.kube.large"),
 		"node_count":     input("nodeCount", 3.0),
 		"auto_scale":     {Type: nodePoolType, Name: "node_pool", IgnoreChanges: "nodeCount", Warning: "this module installs none"},
@@ -151,13 +151,13 @@ func TestClusterByName(t *testing.T) {
 				t.Errorf("arguments of the lookup (-want +got):\n%s", diff)
 			}
 			return map[string]any{
-				"id": testClusterId, "kubeconfig": resource.MakeSecret(resource.NewProperty("s3cret")),
+				"id": testClusterID, "kubeconfig": resource.MakeSecret(resource.NewProperty("s3cret")),
 			}, nil
 		}))
 		if result.RunErr != nil {
 			t.Fatal(result.RunErr)
 		}
-		if got := result.Resource(t, nodePoolType, "node_pool").Input("clusterId"); got != testClusterId {
+		if got := result.Resource(t, nodePoolType, "node_pool").Input("clusterId"); got != testClusterID {
 			t.Errorf("clusterId = %v, want the id that was looked up", got)
 		}
 		if len(result.Calls) != 1 || !strings.Contains(result.Calls[0].Provider, "::civo::") {
@@ -195,12 +195,12 @@ func TestClusterByReference(t *testing.T) {
 		LiteralOrRef: &foreignkeyv1.StringValueOrRef_ValueFrom{ValueFrom: &foreignkeyv1.ValueFromRef{Name: "main", Env: "prod"}},
 	}
 	result := run(t, input, moduletest.WithStack("organization/civokubernetescluster/acme.prod.main",
-		map[string]any{"cluster_id": testClusterId, "kubeconfig_b64": resource.MakeSecret(resource.NewProperty("s3cret"))}))
+		map[string]any{"cluster_id": testClusterID, "kubeconfig_b64": resource.MakeSecret(resource.NewProperty("s3cret"))}))
 	if result.RunErr != nil {
 		t.Fatal(result.RunErr)
 	}
 	pool := result.Resource(t, nodePoolType, "node_pool")
-	if got := pool.Input("clusterId"); got != testClusterId || pool.Inputs["clusterId"].IsSecret() {
+	if got := pool.Input("clusterId"); got != testClusterID || pool.Inputs["clusterId"].IsSecret() {
 		t.Errorf("clusterId = %v (secret %t), want the output of the stack in clear", got, pool.Inputs["clusterId"].IsSecret())
 	}
 }
@@ -219,7 +219,7 @@ func TestOutputs(t *testing.T) {
 	}
 	want := map[string]any{
 		OpNodePoolId: "batch", OpNodeIds: []string{}, OpNodeNames: []string{"node-a", "node-b", "node-c"},
-		OpClusterId: testClusterId, OpRegion: "FRA1", OpAutoscalerNodesFlag: "--nodes=2:10:batch",
+		OpClusterId: testClusterID, OpRegion: "FRA1", OpAutoscalerNodesFlag: "--nodes=2:10:batch",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("outputs (-want +got):\n%s", diff)

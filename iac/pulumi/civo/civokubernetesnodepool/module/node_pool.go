@@ -23,13 +23,13 @@ func nodePool(
 		}
 	}
 
-	clusterId, err := clusterId(ctx, locals, civoProvider)
+	clusterID, err := findCluster(ctx, locals, civoProvider)
 	if err != nil {
 		return nil, err
 	}
 
 	args := &civo.KubernetesNodePoolArgs{
-		ClusterId:        clusterId.ToStringOutput(),
+		ClusterId:        clusterID.ToStringOutput(),
 		Label:            pulumi.String(spec.NodePoolName),
 		Size:             pulumi.String(spec.Size),
 		NodeCount:        pulumi.Int(locals.Bounds.FirstCount()),
@@ -74,8 +74,8 @@ func nodePool(
 	return civo.NewKubernetesNodePool(ctx, resourceName, args, opts...)
 }
 
-// clusterId returns the id of the cluster, which it looks up when the manifest gives a name.
-func clusterId(ctx *pulumi.Context, locals *Locals, civoProvider *civo.Provider) (pulumi.StringInput, error) {
+// findCluster returns the id of the cluster, which it looks up when the manifest gives a name.
+func findCluster(ctx *pulumi.Context, locals *Locals, civoProvider *civo.Provider) (pulumi.StringInput, error) {
 	if locals.ClusterName == "" {
 		return locals.Cluster, nil
 	}
@@ -94,7 +94,7 @@ func clusterId(ctx *pulumi.Context, locals *Locals, civoProvider *civo.Provider)
 	return pulumi.String(*found.Id), nil
 }
 
-// isId tells the id of a cluster from its name: Civo's ids are UUIDs.
-func isId(text string) bool {
+// isID tells the id of a cluster from its name: Civo's ids are UUIDs.
+func isID(text string) bool {
 	return uuid.Validate(text) == nil
 }

@@ -212,7 +212,7 @@ func Run(t testing.TB, program pulumi.RunFunc, opts ...Option) *Result {
 	}
 	m.result.RunErr = pulumi.RunErr(
 		func(ctx *pulumi.Context) error {
-			ctx.Log = m
+			ctx.Log = logger{m}
 			if m.result.Err = program(ctx); m.result.Err != nil {
 				return m.result.Err
 			}
@@ -333,12 +333,20 @@ func (m *mocks) Call(args pulumi.MockCallArgs) (resource.PropertyMap, error) {
 	return resource.NewPropertyMapFromMap(properties), nil
 }
 
-// Debug, Info, Warn and Error make mocks a pulumi.Log.
+// logger is the pulumi.Log of a run.
+type logger struct{ mocks *mocks }
 
-func (m *mocks) Debug(text string, _ *pulumi.LogArgs) error { return m.log("debug", text) }
-func (m *mocks) Info(text string, _ *pulumi.LogArgs) error  { return m.log("info", text) }
-func (m *mocks) Warn(text string, _ *pulumi.LogArgs) error  { return m.log("warning", text) }
-func (m *mocks) Error(text string, _ *pulumi.LogArgs) error { return m.log("error", text) }
+// Debug keeps a message for those who look for the cause of an error.
+func (l logger) Debug(text string, _ *pulumi.LogArgs) error { return l.mocks.log("debug", text) }
+
+// Info keeps a message.
+func (l logger) Info(text string, _ *pulumi.LogArgs) error { return l.mocks.log("info", text) }
+
+// Warn keeps a warning.
+func (l logger) Warn(text string, _ *pulumi.LogArgs) error { return l.mocks.log("warning", text) }
+
+// Error keeps an error.
+func (l logger) Error(text string, _ *pulumi.LogArgs) error { return l.mocks.log("error", text) }
 
 func (m *mocks) log(severity, text string) error {
 	m.mu.Lock()

@@ -12,7 +12,9 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
 
 	"github.com/plantonhq/project-planton/pkg/kinds"
 	"github.com/plantonhq/project-planton/pkg/manifest"
@@ -51,7 +53,11 @@ func blocks(page, language string) []block {
 	return found
 }
 
-// Every YAML block of every page is a valid manifest, unless its first line says that it is a fragment.
+// messageName matches the first line of a block that is another message than a manifest: "# civo.yaml, a CivoProviderConfig".
+var messageName = regexp.MustCompile(`^# .*\ba ([A-Z][A-Za-z]+)\n`)
+
+// Every YAML block of every page is a valid manifest, or the message that its first line names, unless that line says that it is a
+// fragment.
 func TestExamplesInPagesAreValid(t *testing.T) {
 	t.Parallel()
 	pages, err := filepath.Glob("*.md")
@@ -69,7 +75,14 @@ func TestExamplesInPagesAreValid(t *testing.T) {
 				continue
 			}
 			checked++
-			if _, err := manifest.Parse(page, []byte(strings.Repeat("\n", b.line-1)+b.text)); err != nil {
+			text := []byte(strings.Repeat("\n", b.line-1) + b.text)
+			var err error
+			if named := messageName.FindStringSubmatch(b.text); named != nil {
+				err = manifest.Decode(page, text, newMessage(t, named[1]))
+			} else {
+				_, err = manifest.Parse(page, text)
+			}
+			if err != nil {
 				t.Error(err)
 			}
 		}
@@ -77,6 +90,23 @@ func TestExamplesInPagesAreValid(t *testing.T) {
 	if checked < len(kinds.All()) {
 		t.Errorf("%d examples were found, want one a kind at least", checked)
 	}
+}
+
+// newMessage returns an empty message of ours by its short name.
+func newMessage(t *testing.T, name string) proto.Message {
+	t.Helper()
+	var found proto.Message
+	protoregistry.GlobalTypes.RangeMessages(func(mt protoreflect.MessageType) bool {
+		d := mt.Descriptor()
+		if string(d.Name()) == name && strings.HasPrefix(string(d.FullName()), "org.project_planton.") {
+			found = mt.New().Interface()
+		}
+		return found == nil
+	})
+	if found == nil {
+		t.Fatalf("there is no message %s", name)
+	}
+	return found
 }
 
 // Every manifest under examples/ is valid.

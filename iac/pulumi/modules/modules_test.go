@@ -8,14 +8,18 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
 	"github.com/pkg/errors"
 	"github.com/pulumi/pulumi/sdk/v3/go/pulumi"
+	"go.yaml.in/yaml/v3"
 	"google.golang.org/protobuf/proto"
-	"gopkg.in/yaml.v3"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	civovpcv1 "github.com/plantonhq/project-planton/apis/org/project_planton/provider/civo/civovpc/v1"
 	"github.com/plantonhq/project-planton/apis/org/project_planton/shared"
+	"github.com/plantonhq/project-planton/pkg/foreignkey"
 	"github.com/plantonhq/project-planton/pkg/iac/pulumi/pulumimodule/moduletest"
+	"github.com/plantonhq/project-planton/pkg/iac/pulumi/pulumimodule/reference"
 	"github.com/plantonhq/project-planton/pkg/kinds"
 	"github.com/plantonhq/project-planton/pkg/manifest"
 	"github.com/plantonhq/project-planton/pkg/stackidentity"
@@ -105,16 +109,8 @@ func TestPrograms(t *testing.T) {
 			if err := manifest.Decode("stack-input.json", text, stackInput); err != nil {
 				t.Fatal(err)
 			}
-			// The module of DigitalOcean's clusters looks whether there is one already, and which versions are offered.
-			noCluster := moduletest.WithFunction("digitalocean:index/getKubernetesCluster:getKubernetesCluster",
-				func(args map[string]any) (map[string]any, error) {
-					return nil, errors.Errorf("Unable to find cluster with name: %v", args["name"])
-				})
-			versions := moduletest.WithFunction("digitalocean:index/getKubernetesVersions:getKubernetesVersions",
-				func(map[string]any) (map[string]any, error) {
-					return map[string]any{"validVersions": []any{"1.33.1-do.3"}}, nil
-				})
-			result := moduletest.Run(t, func(ctx *pulumi.Context) error { return Resources(ctx, stackInput) }, noCluster, versions)
+			result := moduletest.Run(t, func(ctx *pulumi.Context) error { return Resources(ctx, stackInput) },
+				noDigitalOceanCluster(), digitalOceanVersions())
 			if result.RunErr != nil {
 				t.Fatalf("the stack input does not run: %v", result.RunErr)
 			}
@@ -127,4 +123,62 @@ func TestPrograms(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestExamples runs the modules on the manifests of the examples, in the order that their references put them in.
+func TestExamples(t *testing.T) {
+	t.Parallel()
+	examples := filepath.Join("..", "..", "..", "examples")
+	for _, folder := range []string{"civo", "civo/by-id", "digitalocean"} {
+		t.Run(folder, func(t *testing.T) {
+			t.Parallel()
+			manifests, err := manifest.Load([]string{filepath.Join(examples, folder)}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var targets []proto.Message
+			for _, m := range manifests {
+				targets = append(targets, m.Target)
+			}
+			graph, err := foreignkey.Order(targets)
+			if err != nil {
+				t.Fatal(err)
+			}
+			known := map[foreignkey.Key]bool{}
+			for _, i := range graph.Order {
+				target := targets[i]
+				stackInput := manifests[i].Kind.NewStackInput()
+				field := stackInput.ProtoReflect().Descriptor().Fields().ByName("target")
+				stackInput.ProtoReflect().Set(field, protoreflect.ValueOfMessage(target.ProtoReflect()))
+				result := moduletest.Run(t, func(ctx *pulumi.Context) error {
+					return Resources(reference.WithResolver(ctx, func(r foreignkey.Reference) (pulumi.StringOutput, bool, error) {
+						if !known[r.KeyOf(target)] {
+							t.Errorf("%s refers to %s, which is not there", manifests[i], r)
+						}
+						return pulumi.String(uuid.NewString()).ToStringOutput(), true, nil
+					}), stackInput)
+				}, noDigitalOceanCluster(), digitalOceanVersions())
+				if result.RunErr != nil {
+					t.Errorf("%s: %v", manifests[i], result.RunErr)
+				}
+				known[foreignkey.KeyOf(target)] = true
+			}
+		})
+	}
+}
+
+// noDigitalOceanCluster and digitalOceanVersions answer what the module of DigitalOcean's clusters asks: whether there is the
+// cluster already, and which versions are offered.
+func noDigitalOceanCluster() moduletest.Option {
+	return moduletest.WithFunction("digitalocean:index/getKubernetesCluster:getKubernetesCluster",
+		func(args map[string]any) (map[string]any, error) {
+			return nil, errors.Errorf("Unable to find cluster with name: %v", args["name"])
+		})
+}
+
+func digitalOceanVersions() moduletest.Option {
+	return moduletest.WithFunction("digitalocean:index/getKubernetesVersions:getKubernetesVersions",
+		func(map[string]any) (map[string]any, error) {
+			return map[string]any{"validVersions": []any{"1.33.1-do.3"}}, nil
+		})
 }

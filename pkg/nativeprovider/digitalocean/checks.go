@@ -57,17 +57,6 @@ func isTag(value any) error {
 	return nil
 }
 
-// oneOf checks a string against the words that are allowed, whatever their case.
-func oneOf(words ...string) func(any) error {
-	return func(value any) error {
-		s, _ := value.(string)
-		if !slices.ContainsFunc(words, func(word string) bool { return strings.EqualFold(word, s) }) {
-			return errors.Errorf("is %q, must be one of %s", s, strings.Join(words, ", "))
-		}
-		return nil
-	}
-}
-
 // isTaintEffect checks the effect of a taint; Kubernetes tells upper from lower case here.
 func isTaintEffect(value any) error {
 	effects := []string{"NoSchedule", "PreferNoSchedule", "NoExecute"}

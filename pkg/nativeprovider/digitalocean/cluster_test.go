@@ -426,7 +426,7 @@ func TestOnlyNotFoundMeansGone(t *testing.T) {
 		{"too many requests", func(w http.ResponseWriter) { answerError(w, 429, "too_many_requests") }, "rate limit"},
 		{"a proxy that knows nothing", func(w http.ResponseWriter) {
 			w.Header().Set("Content-Type", "text/html")
-			w.WriteHeader(404)
+			w.WriteHeader(http.StatusNotFound)
 			_, _ = w.Write([]byte("<h1>no such page</h1>"))
 		}, "apiEndpoint"},
 		{"nonsense", func(w http.ResponseWriter) { _, _ = w.Write([]byte("{")) }, "EOF"},

@@ -90,7 +90,7 @@ func (w *world) refuse(method, part string, code int, id string) {
 func answerError(out http.ResponseWriter, code int, id string) {
 	out.Header().Set("Content-Type", "application/json; charset=utf-8")
 	out.WriteHeader(code)
-	fmt.Fprintf(out, `{"id":%q,"message":"refused by the test"}`, id)
+	_, _ = fmt.Fprintf(out, `{"id":%q,"message":"refused by the test"}`, id)
 }
 
 // sent are the requests that were answered since the last call of forget, "METHOD path", GETs left out.

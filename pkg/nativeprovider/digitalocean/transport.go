@@ -84,10 +84,10 @@ func repeatable(method string, resp *http.Response, err error) bool {
 	if err != nil {
 		return idempotent || neverSent(err)
 	}
-	switch {
-	case resp.StatusCode == http.StatusTooManyRequests:
+	switch resp.StatusCode {
+	case http.StatusTooManyRequests:
 		return true
-	case resp.StatusCode == http.StatusNotImplemented:
+	case http.StatusNotImplemented:
 		return false
 	}
 	return idempotent && resp.StatusCode >= http.StatusInternalServerError
@@ -120,7 +120,8 @@ func retryAfter(header string, now time.Time) (time.Duration, bool) {
 		return 0, false
 	}
 	if seconds, err := strconv.Atoi(header); err == nil {
-		return time.Duration(max(seconds, 0)) * time.Second, true
+		// Bounded, for a number of seconds can be more than a duration holds.
+		return time.Duration(min(max(seconds, 0), 1<<30)) * time.Second, true
 	}
 	if date, err := http.ParseTime(header); err == nil {
 		return max(date.Sub(now), 0), true

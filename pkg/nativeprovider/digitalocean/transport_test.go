@@ -14,10 +14,17 @@ import (
 	"pgregory.net/rapid"
 )
 
+// answer is one answer of a script: a status and a Retry-After, or an error.
+type answer struct {
+	status     int
+	retryAfter string
+	err        error
+}
+
 // script answers requests in order, and the last answer for ever.
 type script struct {
 	mu      sync.Mutex
-	answers []func() (*http.Response, error)
+	answers []answer
 	bodies  []string
 	tokens  []string
 }
@@ -35,21 +42,29 @@ func (s *script) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	s.bodies = append(s.bodies, body)
 	s.tokens = append(s.tokens, r.Header.Get("Authorization"))
-	return s.answers[min(len(s.bodies), len(s.answers))-1]()
-}
-
-func code(status int, header ...string) func() (*http.Response, error) {
-	return func() (*http.Response, error) {
-		h := http.Header{}
-		for i := 0; i+1 < len(header); i += 2 {
-			h.Set(header[i], header[i+1])
-		}
-		return &http.Response{StatusCode: status, Header: h, Body: io.NopCloser(strings.NewReader(""))}, nil
+	now := s.answers[min(len(s.bodies), len(s.answers))-1]
+	if now.err != nil {
+		return nil, now.err
 	}
+	response := &http.Response{StatusCode: now.status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(""))}
+	if now.retryAfter != "" {
+		response.Header.Set("Retry-After", now.retryAfter)
+	}
+	return response, nil
 }
 
-func broken(err error) func() (*http.Response, error) {
-	return func() (*http.Response, error) { return nil, err }
+// codes are answers with these statuses.
+func codes(statuses ...int) []answer {
+	var out []answer
+	for _, status := range statuses {
+		out = append(out, answer{status: status})
+	}
+	return out
+}
+
+// fails is an answer that is an error, followed by answers with these statuses.
+func fails(err error, statuses ...int) []answer {
+	return append([]answer{{err: err}}, codes(statuses...)...)
 }
 
 func TestTransportRepeatsWhatMayBeRepeated(t *testing.T) {
@@ -58,23 +73,23 @@ func TestTransportRepeatsWhatMayBeRepeated(t *testing.T) {
 	tests := []struct {
 		reason  string
 		method  string
-		answers []func() (*http.Response, error)
+		answers []answer
 		sent    int
 		status  int // 0 when an error is wanted
 	}{
-		{"a success is a success", "GET", []func() (*http.Response, error){code(200)}, 1, 200},
-		{"a GET after 503", "GET", []func() (*http.Response, error){code(503), code(500), code(200)}, 3, 200},
-		{"a DELETE after 502", "DELETE", []func() (*http.Response, error){code(502), code(204)}, 2, 204},
-		{"a PUT after a reset", "PUT", []func() (*http.Response, error){broken(io.ErrUnexpectedEOF), code(202)}, 2, 202},
-		{"a POST not after 503", "POST", []func() (*http.Response, error){code(503), code(201)}, 1, 503},
-		{"a POST not after a reset", "POST", []func() (*http.Response, error){broken(io.ErrUnexpectedEOF), code(201)}, 1, 0},
-		{"a POST after 429, which did nothing", "POST", []func() (*http.Response, error){code(429), code(201)}, 2, 201},
-		{"a POST that was never sent", "POST", []func() (*http.Response, error){broken(dialError), code(201)}, 2, 201},
-		{"what is not implemented stays so", "GET", []func() (*http.Response, error){code(501), code(200)}, 1, 501},
-		{"what is refused stays so", "GET", []func() (*http.Response, error){code(404), code(200)}, 1, 404},
-		{"it gives up", "GET", []func() (*http.Response, error){code(503)}, 4, 503},
-		{"it gives up on errors", "GET", []func() (*http.Response, error){broken(dialError)}, 4, 0},
-		{"a Retry-After that is too long is not waited for", "GET", []func() (*http.Response, error){code(429, "Retry-After", "3600"), code(200)}, 1, 429},
+		{"a success is a success", "GET", codes(200), 1, 200},
+		{"a GET after 503", "GET", codes(503, 500, 200), 3, 200},
+		{"a DELETE after 502", "DELETE", codes(502, 204), 2, 204},
+		{"a PUT after a reset", "PUT", fails(io.ErrUnexpectedEOF, 202), 2, 202},
+		{"a POST not after 503", "POST", codes(503, 201), 1, 503},
+		{"a POST not after a reset", "POST", fails(io.ErrUnexpectedEOF, 201), 1, 0},
+		{"a POST after 429, which did nothing", "POST", codes(429, 201), 2, 201},
+		{"a POST that was never sent", "POST", fails(dialError, 201), 2, 201},
+		{"what is not implemented stays so", "GET", codes(501, 200), 1, 501},
+		{"what is refused stays so", "GET", codes(404, 200), 1, 404},
+		{"it gives up", "GET", codes(503), 4, 503},
+		{"it gives up on errors", "GET", fails(dialError), 4, 0},
+		{"a Retry-After that is too long is not waited for", "GET", []answer{{status: 429, retryAfter: "3600"}, {status: 200}}, 1, 429},
 	}
 	for _, test := range tests {
 		t.Run(test.reason, func(t *testing.T) {
@@ -112,7 +127,7 @@ func TestTransportRepeatsWhatMayBeRepeated(t *testing.T) {
 
 func TestTransportHonoursRetryAfter(t *testing.T) {
 	t.Parallel()
-	base := &script{answers: []func() (*http.Response, error){code(429, "Retry-After", "1"), code(200)}}
+	base := &script{answers: []answer{{status: 429, retryAfter: "1"}, {status: 200}}}
 	transport := &retryTransport{base: base, retries: 1, waitMin: time.Microsecond, waitMax: time.Microsecond}
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1/", nil)
 	if err != nil {
@@ -120,7 +135,7 @@ func TestTransportHonoursRetryAfter(t *testing.T) {
 	}
 	start := time.Now()
 	response, err := transport.RoundTrip(request)
-	if err != nil || response.StatusCode != 200 {
+	if err != nil || response.StatusCode != http.StatusOK {
 		t.Fatalf("%v, %v", response, err)
 	}
 	_ = response.Body.Close()
@@ -131,7 +146,7 @@ func TestTransportHonoursRetryAfter(t *testing.T) {
 
 func TestTransportStaysInItsTime(t *testing.T) {
 	t.Parallel()
-	base := &script{answers: []func() (*http.Response, error){code(503, "Retry-After", "60")}}
+	base := &script{answers: []answer{{status: 503, retryAfter: "60"}}}
 	transport := &retryTransport{base: base, retries: 3, waitMin: time.Hour, waitMax: time.Hour}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
@@ -140,7 +155,7 @@ func TestTransportStaysInItsTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	response, err := transport.RoundTrip(request)
-	if err != nil || response.StatusCode != 503 || ctx.Err() != nil {
+	if err != nil || response.StatusCode != http.StatusServiceUnavailable || ctx.Err() != nil {
 		t.Fatalf("want the answer at once when there is no time for another: %v, %v", response, err)
 	}
 	_ = response.Body.Close()
@@ -148,9 +163,25 @@ func TestTransportStaysInItsTime(t *testing.T) {
 	ctx, cancel = context.WithCancel(t.Context())
 	request = request.WithContext(ctx)
 	time.AfterFunc(20*time.Millisecond, cancel)
-	if _, err := (&retryTransport{base: base, retries: 3}).RoundTrip(request); !errors.Is(err, context.Canceled) {
+	response, err = (&retryTransport{base: base, retries: 3}).RoundTrip(request)
+	if response != nil {
+		_ = response.Body.Close()
+	}
+	if !errors.Is(err, context.Canceled) {
 		t.Errorf("after a cancellation: %v", err)
 	}
+}
+
+// FuzzRetryAfter: whatever a server writes, it is no wait into the past.
+func FuzzRetryAfter(f *testing.F) {
+	for _, seed := range []string{"", "7", "-7", "99999999999999999999", "Sun, 01 Mar 2026 12:01:00 GMT", "Sun, 01 Mar 0001 12:01:00 GMT"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, header string) {
+		if wait, ok := retryAfter(header, time.Now()); wait < 0 || !ok && wait != 0 {
+			t.Errorf("waits %v", wait)
+		}
+	})
 }
 
 func TestRetryAfter(t *testing.T) {
@@ -161,6 +192,7 @@ func TestRetryAfter(t *testing.T) {
 		"soon":                          -1,
 		"0":                             0,
 		"7":                             7 * time.Second,
+		"9999999999999":                 (1 << 30) * time.Second,
 		"-7":                            0,
 		"Sun, 01 Mar 2026 12:01:00 GMT": time.Minute,
 		"Sun, 01 Mar 2026 11:00:00 GMT": 0,

@@ -60,6 +60,19 @@ func TestForResource(t *testing.T) {
 	}
 }
 
+func TestValueIsCut(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		strings.Repeat("a", 64):                 strings.Repeat("a", 63),
+		strings.Repeat("a", 61) + "-.-b":        strings.Repeat("a", 61),
+		"--" + strings.Repeat("a", 63) + "b c.": strings.Repeat("a", 63),
+	} {
+		if got := Value(text); got != want {
+			t.Errorf("Value(%q) = %q, want %q", text, got, want)
+		}
+	}
+}
+
 func TestValueLaws(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {

@@ -52,7 +52,7 @@ generate-check: lint-protos breaking ## fail when the generated Go is not what t
 	@fresh=$$(mktemp -d) && trap 'rm -rf "$$fresh"' EXIT && gen=$$(tools/tool protoc-gen-go) && \
 		PATH="$$(dirname $$gen):$$PATH" $$(tools/tool buf) generate -o "$$fresh" && \
 		(cd "$$fresh" && find apis -name '*.pb.go' | sort) > "$$fresh/want" && find apis -name '*.pb.go' | sort > "$$fresh/have" && \
-		diff -u "$$fresh/have" "$$fresh/want" && while read -r f; do cmp "$$f" "$$fresh/$$f" || exit 1; done < "$$fresh/want" || \
+		{ diff -u "$$fresh/have" "$$fresh/want" && while read -r f; do cmp "$$f" "$$fresh/$$f" || exit; done < "$$fresh/want"; } || \
 		{ echo "the generated Go under apis/ is stale: run make generate and commit" >&2; exit 1; }
 
 .PHONY: breaking

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/pkg/errors"
-	"gopkg.in/yaml.v3"
+	"go.yaml.in/yaml/v3"
 )
 
 // Authority is the self-signed certificate authority of one emulated cluster. Both fields are PEM; the key is a secret.

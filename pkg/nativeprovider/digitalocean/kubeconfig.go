@@ -7,7 +7,7 @@ import (
 
 	"github.com/digitalocean/godo"
 	"github.com/pkg/errors"
-	"gopkg.in/yaml.v3"
+	"go.yaml.in/yaml/v3"
 )
 
 // defaultCredentialLifetime is how long credentials last when no expiry is asked for.

@@ -4,17 +4,17 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/Masterminds/semver/v3"
+	"github.com/blang/semver"
 )
 
 // versionOrder compares two version slugs ("1.31.1-do.4"): negative when a is older than b, 0 when they are the same,
 // positive when a is newer. It is false when either is not a version.
 func versionOrder(a, b string) (order int, ok bool) {
-	va, err := semver.NewVersion(a)
+	va, err := semver.ParseTolerant(a)
 	if err != nil {
 		return 0, false
 	}
-	vb, err := semver.NewVersion(b)
+	vb, err := semver.ParseTolerant(b)
 	if err != nil {
 		return 0, false
 	}
@@ -23,9 +23,9 @@ func versionOrder(a, b string) (order int, ok bool) {
 
 // sameMinor tells whether two version slugs are of one minor release of Kubernetes.
 func sameMinor(a, b string) bool {
-	va, errA := semver.NewVersion(a)
-	vb, errB := semver.NewVersion(b)
-	return errA == nil && errB == nil && va.Major() == vb.Major() && va.Minor() == vb.Minor()
+	va, errA := semver.ParseTolerant(a)
+	vb, errB := semver.ParseTolerant(b)
+	return errA == nil && errB == nil && va.Major == vb.Major && va.Minor == vb.Minor
 }
 
 // isVersionPrefix tells whether a version slug begins with the given whole parts: "1.31" and "1.31.1" are prefixes of
@@ -41,8 +41,8 @@ func newestFirst(versions []string) {
 		if order, ok := versionOrder(a, b); ok {
 			return -order
 		}
-		_, errA := semver.NewVersion(a)
-		_, errB := semver.NewVersion(b)
+		_, errA := semver.ParseTolerant(a)
+		_, errB := semver.ParseTolerant(b)
 		switch {
 		case errA == nil && errB != nil:
 			return -1

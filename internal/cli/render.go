@@ -114,7 +114,8 @@ func writeText(out io.Writer, paint func(color, string) string, view resultView)
 				_, _ = fmt.Fprintf(out, "       %s\n", propertyText(property))
 			}
 		}
-		if view.outputs {
+		// What did not change has outputs that are known; `planton outputs` shows them.
+		if view.outputs && result.Changed() {
 			writeOutputs(out, "  ", given(result.Outputs), view.showSecrets)
 		}
 	}

@@ -6,9 +6,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/pkg/errors"
 	"github.com/rogpeppe/go-internal/testscript"
@@ -69,7 +72,7 @@ func runScripts(t *testing.T, directory, pulumiPath string) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits, "cloud": cloudCommand, "hold": hold,
+			"exits": exits, "cloud": cloudCommand, "hold": hold, "until": until, "count": count,
 		},
 		UpdateScripts: os.Getenv("UPDATE_SCRIPTS") != "",
 	})
@@ -139,4 +142,28 @@ func hold(ts *testscript.TestScript, neg bool, args []string) {
 	lock, err := filelock.Try(ts.MkAbs(args[0]))
 	ts.Check(err)
 	ts.Defer(func() { _ = lock.Unlock() })
+}
+
+// until waits until a file holds a text: `until FILE TEXT`.
+func until(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: until FILE TEXT")
+	}
+	for range 600 {
+		if content, err := os.ReadFile(ts.MkAbs(args[0])); err == nil && strings.Contains(string(content), args[1]) {
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	ts.Fatalf("%s never held %q", args[0], args[1])
+}
+
+// count checks how often a file matches a pattern: `count N PATTERN FILE`.
+func count(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: count N PATTERN FILE")
+	}
+	if got := strconv.Itoa(len(regexp.MustCompile(args[1]).FindAllString(ts.ReadFile(args[2]), -1))); got != args[0] {
+		ts.Fatalf("%s matches %s times, want %s", args[2], got, args[0])
+	}
 }

@@ -3,7 +3,10 @@ package provision
 import (
 	"context"
 	"fmt"
+	"os"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/pkg/errors"
@@ -174,12 +177,32 @@ func cliWords(text string) string {
 }
 
 // lockOwnerWords is how the file backends name the one who holds the lock.
-var lockOwnerWords = regexp.MustCompile(`created by (\S+) \(pid (\d+)\) at (\S+)`)
+var lockOwnerWords = regexp.MustCompile(`created by (\S+)@(\S+) \(pid (\d+)\) at (\S+)`)
 
+// lockOwner names who holds the lock of a stack, where the backend tells.
 func lockOwner(text string) string {
 	match := lockOwnerWords.FindStringSubmatch(text)
 	if match == nil {
 		return ""
 	}
-	return fmt.Sprintf(": %s, process %s, since %s", match[1], match[2], match[3])
+	return fmt.Sprintf(": %s@%s, process %s, since %s", match[1], match[2], match[3], match[4])
+}
+
+// staleLock tells whether all who hold the lock of a stack are processes of this machine that have ended, and which. A process that is
+// killed leaves its lock, and would keep everybody out for ever.
+func staleLock(text string) (pids []string, stale bool) {
+	host, err := os.Hostname()
+	if err != nil {
+		return nil, false
+	}
+	for _, match := range lockOwnerWords.FindAllStringSubmatch(text, -1) {
+		pid, err := strconv.Atoi(match[3])
+		if err != nil || match[2] != host || !processEnded(pid) {
+			return nil, false
+		}
+		if !slices.Contains(pids, match[3]) {
+			pids = append(pids, match[3])
+		}
+	}
+	return pids, len(pids) > 0
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/blang/semver"
@@ -131,11 +132,11 @@ func (e *Engine) run(ctx context.Context, operation string, stack Stack, run run
 	}
 	defer func() { _ = w.close() }()
 
-	selected, err := auto.SelectStack(ctx, stack.Identity.String(), w)
+	selected, err := auto.SelectStack(ctx, stack.Identity.String(), w.Workspace)
 	missing := err != nil && isMissing(err)
 	switch {
 	case missing && run.create:
-		selected, err = auto.NewStack(ctx, stack.Identity.String(), w)
+		selected, err = auto.NewStack(ctx, stack.Identity.String(), w.Workspace)
 	case missing && run.scratch:
 		scratch, mkdirErr := os.MkdirTemp("", "planton-preview-")
 		if mkdirErr != nil {
@@ -146,7 +147,7 @@ func (e *Engine) run(ctx context.Context, operation string, stack Stack, run run
 		// Pulumi's own files know one organization only.
 		identity := stack.Identity
 		identity.Organization = "organization"
-		selected, err = auto.NewStack(ctx, identity.String(), w)
+		selected, err = auto.NewStack(ctx, identity.String(), w.Workspace)
 	case missing:
 		return &Result{Stack: stack.Identity, Changes: map[Op]int{}, Missing: true}, nil
 	}
@@ -158,6 +159,16 @@ func (e *Engine) run(ctx context.Context, operation string, stack Stack, run run
 	recorder, stream := e.record(stack.Identity)
 	err = run.do(ctx, selected, stream)
 	recorder.finish()
+	if pids, stale := staleLockOf(err); stale && ctx.Err() == nil {
+		if cancelErr := selected.Cancel(ctx); cancelErr != nil {
+			return recorder.result, e.failure(ctx, operation, stack.Identity, cancelErr, nil, recorder.result)
+		}
+		e.emit(Event{Kind: EventWarning, Time: time.Now(), Stack: stack.Identity,
+			Message: "removed the lock of process " + strings.Join(pids, ", ") + ", which has ended without doing so"})
+		recorder, stream = e.record(stack.Identity)
+		err = run.do(ctx, selected, stream)
+		recorder.finish()
+	}
 	recorder.result.Duration = time.Since(start)
 	if err != nil {
 		return recorder.result, e.failure(ctx, operation, stack.Identity, err, failure.get(), recorder.result)
@@ -166,6 +177,13 @@ func (e *Engine) run(ctx context.Context, operation string, stack Stack, run run
 		Kind: EventStackDone, Time: time.Now(), Stack: stack.Identity, Op: Op(operation), Elapsed: recorder.result.Duration,
 	})
 	return recorder.result, nil
+}
+
+func staleLockOf(err error) ([]string, bool) {
+	if err == nil || !lockedWords.MatchString(err.Error()) {
+		return nil, false
+	}
+	return staleLock(err.Error())
 }
 
 // withoutQuestions answers what the Automation API asks after an operation, and what nobody looks at: each question would start the

@@ -2,7 +2,9 @@ package provision
 
 import (
 	"context"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -311,4 +313,47 @@ func TestLocked(t *testing.T) {
 	}
 	cancel()
 	<-done
+}
+
+// TestStaleLock finds the lock of a process that was killed.
+func TestStaleLock(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	stack := stackOf(t, vpc(t, "main", "main", "fra1"), testToken)
+	if _, err := w.Up(t.Context(), stack); err != nil {
+		t.Fatal(err)
+	}
+	ended := exec.Command("go", "version")
+	if err := ended.Run(); err != nil {
+		t.Fatal(err)
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	lock := func(host string) {
+		t.Helper()
+		folder := filepath.Join(w.directory, "state", "backend", ".pulumi", "locks", "organization", "civovpc", "main")
+		if err := os.MkdirAll(folder, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		content := fmt.Sprintf(`{"pid":%d,"username":"someone","hostname":%q,"timestamp":"2026-01-02T03:04:05Z"}`, ended.Process.Pid, host)
+		if err := os.WriteFile(filepath.Join(folder, "0b1f8b1e-0000-4000-8000-000000000000.json"), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	lock(host)
+	result, err := w.Up(t.Context(), stack)
+	if err != nil || result.Changed() {
+		t.Fatalf("a lock of a process that has ended: got error %v", err)
+	}
+	if last := w.events[len(w.events)-2]; last.Kind != EventWarning || !strings.Contains(last.Message, "which has ended") {
+		t.Errorf("the lock went in silence; the last event but one is %+v", last)
+	}
+
+	lock("another-machine")
+	if _, err := w.Up(t.Context(), stack); KindOf(err) != Conflict || !strings.Contains(err.Error(), "someone@another-machine") {
+		t.Errorf("a lock of another machine: got error %v, want one of kind Conflict that names it", err)
+	}
 }

@@ -1,0 +1,239 @@
+package provision
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/pkg/errors"
+	"github.com/pulumi/pulumi/sdk/v3/go/common/resource"
+
+	civov1 "github.com/plantonhq/project-planton/apis/org/project_planton/provider/civo"
+	civofirewallv1 "github.com/plantonhq/project-planton/apis/org/project_planton/provider/civo/civofirewall/v1"
+	"github.com/plantonhq/project-planton/pkg/foreignkey"
+	"github.com/plantonhq/project-planton/pkg/manifest"
+)
+
+const byReference = "{valueFrom: {name: main}}"
+
+// TestSet provisions a network and a cluster that refers to it, in every order of events.
+func TestSet(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	network, member := vpc(t, "main", "net", "fra1"), cluster(t, "main", "prod", byReference)
+	set := func(manifests ...*manifest.Manifest) *Set {
+		t.Helper()
+		s, err := w.NewSet(manifests, configs(testToken))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+
+	// The reference points outside of the set, at nothing.
+	_, err := set(member).Up(t.Context())
+	var problems *manifest.Error
+	if !errors.As(err, &problems) || len(problems.Problems) != 1 {
+		t.Fatalf("a reference to nothing: got error %v", err)
+	}
+	got := problems.Problems[0]
+	if got.FieldPath != "spec.network" || got.RuleID != manifest.RuleReference || got.Line != 8 || !strings.Contains(got.Message, "planton apply -f") {
+		t.Errorf("a reference to nothing: got problem %s", got)
+	}
+	if len(w.things) != 0 {
+		t.Errorf("a reference to nothing made something: %v", w.things)
+	}
+
+	// The whole set, in the wrong order, before anything exists.
+	results, err := set(member, network).Preview(t.Context())
+	if err != nil || len(results) != 2 || len(w.things) != 0 {
+		t.Fatalf("preview: %d results, error %v, things %v", len(results), err, w.things)
+	}
+	if results[0].Stack.Project != "civovpc" {
+		t.Errorf("the network does not come first: %v", results[0].Stack)
+	}
+	if output := results[1].Outputs["cluster_id"]; output.Known {
+		t.Errorf("the preview knows %v", output)
+	}
+
+	results, err = set(member, network).Up(t.Context())
+	if err != nil || len(results) != 2 {
+		t.Fatalf("up: %d results, error %v", len(results), err)
+	}
+	if got := w.things["prod-2"]["within"]; got != resource.NewStringProperty("net-1") {
+		t.Errorf("the cluster got %v for its network, want net-1", got)
+	}
+
+	// The network's output is read from its stack: the same value, so nothing changes.
+	results, err = set(member).Up(t.Context())
+	if err != nil || results[0].Changed() {
+		t.Errorf("up of the cluster alone: error %v, changes %v", err, results)
+	}
+
+	// A failure ends the set: what comes after is not begun, what came before stays.
+	w.mu.Lock()
+	w.fails["broken-update"] = errors.New("no, says the cloud")
+	w.mu.Unlock()
+	results, err = set(cluster(t, "main", "prod-2", byReference), vpc(t, "main", "broken-update", "fra1")).Up(t.Context())
+	if KindOf(err) != Failed || len(results) != 1 || !strings.Contains(err.Error(), "no, says the cloud") {
+		t.Errorf("a failure: %d results, error %v", len(results), err)
+	}
+
+	// The network's stack is gone already; the cluster can still be destroyed.
+	if _, err := set(network).Destroy(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	results, err = set(member, network).Destroy(t.Context())
+	if err != nil || len(results) != 2 || !results[1].Missing || results[0].Changes[OpDelete] != 1 {
+		t.Errorf("destroy: error %v, results %+v", err, results)
+	}
+	if len(w.things) != 0 {
+		t.Errorf("after the destroy: %v", w.things)
+	}
+}
+
+func TestOrder(t *testing.T) {
+	t.Parallel()
+	if _, err := Order(parse(t, `apiVersion: civo.project-planton.org/v1
+kind: CivoVpc
+metadata: {name: a, relationships: [{kind: CivoVpc, name: b}]}
+spec: {networkName: a, region: fra1}
+---
+apiVersion: civo.project-planton.org/v1
+kind: CivoVpc
+metadata: {name: b, relationships: [{kind: CivoVpc, name: a}]}
+spec: {networkName: b, region: fra1}
+`)); !errors.As(err, new(*foreignkey.CycleError)) {
+		t.Errorf("a circle: got error %v", err)
+	}
+
+	cases := map[string]struct {
+		reason string
+		text   string
+		want   string
+	}{
+		"SharedStack": {
+			reason: "two resources in one stack would delete each other",
+			text: `apiVersion: civo.project-planton.org/v1
+kind: CivoVpc
+metadata: {name: a, labels: {pulumi.project-planton.org/stack.fqdn: o/p/s}}
+spec: {networkName: a, region: fra1}
+---
+apiVersion: civo.project-planton.org/v1
+kind: CivoVpc
+metadata: {name: b, labels: {pulumi.project-planton.org/stack.fqdn: o/p/s}}
+spec: {networkName: b, region: fra1}
+`,
+			want: "test.yaml:8:1: metadata: its stack o/p/s is that of CivoVpc a at test.yaml:1 already [stack]",
+		},
+		"BadLabel": {
+			reason: "a label that names no stack",
+			text: `apiVersion: civo.project-planton.org/v1
+kind: CivoVpc
+metadata: {name: a, labels: {pulumi.project-planton.org/stack.fqdn: nonsense}}
+spec: {networkName: a, region: fra1}
+`,
+			want: "test.yaml:3:21: metadata.labels: ",
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := Order(parse(t, tc.text))
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("%s: got error %v, want one with %q", tc.reason, err, tc.want)
+			}
+		})
+	}
+}
+
+func TestRegionIsInherited(t *testing.T) {
+	t.Parallel()
+	firewall := func(region string) *manifest.Manifest {
+		return parse(t, `apiVersion: civo.project-planton.org/v1
+kind: CivoFirewall
+metadata: {name: main}
+spec:
+  name: main
+  networkId: {valueFrom: {name: main}}
+  inboundRules: [{protocol: icmp, cidrs: [0.0.0.0/0]}]
+`+region)[0]
+	}
+	cases := map[string]struct {
+		reason    string
+		manifests []*manifest.Manifest
+		outputs   Outputs // of the network's stack, where the network is not in the set
+		want      civov1.CivoRegion
+	}{
+		"Own":      {reason: "what is given counts", manifests: []*manifest.Manifest{firewall("  region: lon1\n"), vpc(t, "main", "net", "FRA1")}, want: civov1.CivoRegion_lon1},
+		"Manifest": {reason: "that of the network's manifest, in any case of letters", manifests: []*manifest.Manifest{firewall(""), vpc(t, "main", "net", "FRA1")}, want: civov1.CivoRegion_fra1},
+		"Stack":    {reason: "that of the network's stack", manifests: []*manifest.Manifest{firewall("")}, outputs: Outputs{"region": {Value: "NYC1", Known: true}}, want: civov1.CivoRegion_nyc1},
+		"Unknown":  {reason: "a region that the protos do not know is left to the provider config", manifests: []*manifest.Manifest{firewall(""), vpc(t, "main", "net", "svg1")}},
+		"None":     {reason: "a stack that does not tell is left to the provider config", manifests: []*manifest.Manifest{firewall("")}, outputs: Outputs{"network_id": {Value: "x", Known: true}}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			set, err := (&Engine{}).NewSet(tc.manifests, ProviderConfigs{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if tc.outputs != nil {
+				set.know(foreignkey.Key{Kind: "CivoVpc", Name: "main"}, tc.outputs)
+			}
+			member := set.members[len(set.members)-1]
+			target, err := set.withRegion(t.Context(), member)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := target.(*civofirewallv1.CivoFirewall).GetSpec().GetRegion(); got != tc.want {
+				t.Errorf("%s: got %s, want %s", tc.reason, got, tc.want)
+			}
+		})
+	}
+}
+
+func TestKindOfText(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]ErrorKind{
+		"GET https://api.civo.com/v2/regions: 401 Unauthorized":                Credentials,
+		"AuthenticationError: requires_authentication":                         Credentials,
+		"Unable to authenticate you":                                           Credentials,
+		"dial tcp 127.0.0.1:1: connect: connection refused":                    Unreachable,
+		"429 Too Many Requests":                                                Unreachable,
+		"503 Service Unavailable":                                              Unreachable,
+		"the stack is currently locked by 1 lock(s)":                           Conflict,
+		"database_firewall_duplicate_name":                                     Failed,
+		"quota_limit_reached: 401k is the limit":                               Failed,
+		"refused: the official plugin is known to crash on this change":        Refused,
+		"spec.network refers to output x of y, but its stack z cannot be read": NotFound,
+	} {
+		if got := kindOfText(text); got != want {
+			t.Errorf("%q: got %s, want %s", text, got, want)
+		}
+	}
+}
+
+func TestDifferences(t *testing.T) {
+	t.Parallel()
+	before := map[string]any{
+		"name": "a", "same": "x", "gone": true, "__meta": "1",
+		"pools": map[string]any{"nodeCount": 2.0, "labels": []any{"x", "y"}},
+	}
+	after := map[string]any{
+		"name": "b", "same": "x", "new": "n", "__meta": "2",
+		"pools":  map[string]any{"nodeCount": 4.0, "labels": []any{"x"}},
+		"secret": map[string]any{signatureKey: "1b47061264138c4ac30d75fd1eb44270"},
+	}
+	want := []PropertyChange{
+		{Path: "gone", Kind: "delete", Old: true},
+		{Path: "name", Kind: "update", Old: "a", New: "b"},
+		{Path: "new", Kind: "add", New: "n"},
+		{Path: "pools.labels[1]", Kind: "delete", Old: "y"},
+		{Path: "pools.nodeCount", Kind: "update", Old: 2.0, New: 4.0},
+		{Path: "secret", Kind: "add"},
+	}
+	if diff := cmp.Diff(want, differences(before, after, "")); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}

@@ -32,18 +32,27 @@ func IsNative(ctx *pulumi.Context, pkg string, provider pulumi.ProviderResource)
 	return answer.Name == NativeName
 }
 
+// hooksVersion is the range of CLIs that have resource hooks which run in previews
+// (https://github.com/pulumi/pulumi/pull/20037).
+const hooksVersion = ">=3.182.0"
+
 // Refusal looks at a planned update of a resource and returns an error when the official plugin must not be given it. The
 // error says what the user can do instead.
 type Refusal func(oldInputs, newInputs resource.PropertyMap) error
 
 // RefuseUpdate returns the hook that stops an update, in the preview already, when the refusal says so and the provider
 // of the package is not served by the native plugin. The name of the hook must be unique in the program. The plugin is
-// asked only when there is something to refuse.
+// asked only when there is something to refuse. It fails when the Pulumi CLI is too old for resource hooks.
 //
 //	pulumi.ResourceHooks(&pulumi.ResourceHookBinding{BeforeUpdate: []*pulumi.ResourceHook{hook}})
 func RefuseUpdate(
 	ctx *pulumi.Context, name, pkg string, provider pulumi.ProviderResource, refuse Refusal,
 ) (*pulumi.ResourceHook, error) {
+	// With a CLI that has no resource hooks the SDK would leave the guarded resource out without a word, and the engine would
+	// then delete it.
+	if err := ctx.RequirePulumiVersion(hooksVersion); err != nil {
+		return nil, errors.Wrapf(err, "resource hook %s needs the Pulumi CLI %s", name, hooksVersion)
+	}
 	callback := func(args *pulumi.ResourceHookArgs) error {
 		refusal := refuse(args.OldInputs, args.NewInputs)
 		if refusal == nil || IsNative(ctx, pkg, provider) {

@@ -35,7 +35,7 @@ func (o *destroyOptions) run(ctx context.Context, streams Streams, cmd *cobra.Co
 	if err := firstError(o.output.check(), o.cloud.check(streams, cmd)); err != nil {
 		return err
 	}
-	manifests, err := o.manifests.load(streams)
+	manifests, err := o.manifests.load(streams, &o.cloud)
 	if err != nil {
 		return err
 	}

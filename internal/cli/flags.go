@@ -1,12 +1,15 @@
 package cli
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/pkg/errors"
 	"github.com/spf13/cobra"
 
+	civov1 "github.com/plantonhq/project-planton/apis/org/project_planton/provider/civo"
+	digitaloceanv1 "github.com/plantonhq/project-planton/apis/org/project_planton/provider/digitalocean"
 	"github.com/plantonhq/project-planton/pkg/manifest"
 	"github.com/plantonhq/project-planton/pkg/provision"
 )
@@ -24,22 +27,24 @@ const (
 
 // manifestFlags choose manifests.
 type manifestFlags struct {
-	files []string
+	files      []string
+	stackInput string
 }
 
 func (f *manifestFlags) bind(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVarP(&f.files, "manifest", "f", nil, "file or folder of manifests, or - for stdin (repeatable)")
+	cmd.Flags().StringVarP(&f.stackInput, "stack-input", "i", "",
+		"a stack input, with target and provider_config, instead of manifests")
 }
 
-// load reads the manifests and puts them in order, which finds circles.
-func (f *manifestFlags) load(streams Streams) ([]*manifest.Manifest, error) {
-	if len(f.files) == 0 {
-		return nil, usageError("no manifest is given: pass -f FILE")
-	}
-	manifests, err := manifest.Load(f.files, streams.In)
+// load reads the manifests and puts them in order, which finds circles. A provider config that stands beside a manifest goes to the
+// cloud's flags, which may be nil.
+func (f *manifestFlags) load(streams Streams, cloud *cloudFlags) ([]*manifest.Manifest, error) {
+	manifests, err := f.read(streams, cloud)
 	if err != nil {
 		var invalid *manifest.Error
-		if errors.As(err, &invalid) {
+		var usage *usageFailure
+		if errors.As(err, &invalid) || errors.As(err, &usage) {
 			return nil, err
 		}
 		return nil, usageError(err.Error())
@@ -50,14 +55,33 @@ func (f *manifestFlags) load(streams Streams) ([]*manifest.Manifest, error) {
 	return manifests, nil
 }
 
-// readsStdin tells whether the manifests come from where an answer would come from, too.
-func (f *manifestFlags) readsStdin() bool {
-	for _, file := range f.files {
-		if file == manifest.Stdin {
-			return true
+func (f *manifestFlags) read(streams Streams, cloud *cloudFlags) ([]*manifest.Manifest, error) {
+	switch {
+	case len(f.files) == 0 && f.stackInput == "":
+		return nil, usageError("no manifest is given: pass -f FILE")
+	case len(f.files) > 0 && f.stackInput != "":
+		return nil, usageError("-f and -i cannot be given together: a stack input holds its manifest")
+	case f.stackInput == "":
+		return manifest.Load(f.files, streams.In)
+	}
+	m, config, err := manifest.LoadStackInput(f.stackInput, streams.In)
+	if err != nil {
+		return nil, err
+	}
+	if cloud != nil {
+		switch config := config.(type) {
+		case *civov1.CivoProviderConfig:
+			cloud.given.Civo = config
+		case *digitaloceanv1.DigitalOceanProviderConfig:
+			cloud.given.DigitalOcean = config
 		}
 	}
-	return false
+	return []*manifest.Manifest{m}, nil
+}
+
+// readsStdin tells whether the manifests come from where an answer would come from, too.
+func (f *manifestFlags) readsStdin() bool {
+	return f.stackInput == manifest.Stdin || slices.Contains(f.files, manifest.Stdin)
 }
 
 // outputFlags choose the form of results.
@@ -85,6 +109,8 @@ type cloudFlags struct {
 	plugins            string
 	civoConfig         string
 	digitalOceanConfig string
+
+	given provision.ProviderConfigs // what a stack input holds
 }
 
 // bindCloud is for commands that only need to know whose stacks are meant.

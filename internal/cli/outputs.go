@@ -53,7 +53,9 @@ func (o *outputsOptions) run(ctx context.Context, streams Streams, cmd *cobra.Co
 		return err
 	}
 	o.cloud.plugins = string(provision.Automatic)
-	engine, err := openEngine(ctx, streams, o.cloud, newProgress(streams, nil))
+	progress := newProgress(streams, nil)
+	defer progress.close()
+	engine, err := openEngine(ctx, streams, o.cloud, progress)
 	if err != nil {
 		return err
 	}

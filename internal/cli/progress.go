@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/plantonhq/project-planton/pkg/manifest"
@@ -11,17 +12,32 @@ import (
 
 // progress tells what happens, a line each, to stderr.
 type progress struct {
+	mu      sync.Mutex
 	streams Streams
 	paint   func(color, string) string
 	names   map[stackidentity.Identity]string
 	last    map[string]string // the last status of each resource, which is not told twice
+	running map[string]running
+	stop    chan struct{}
 }
+
+// running is a resource that something is being done to.
+type running struct {
+	doing string
+	since time.Time
+	told  time.Time
+}
+
+// heartbeat is after how long a resource is named again that nothing was heard of: some plugins say nothing for minutes.
+const heartbeat = 30 * time.Second
 
 func newProgress(streams Streams, manifests []*manifest.Manifest) *progress {
 	p := &progress{
 		streams: streams, paint: painter(streams.ErrTerminal, streams.Getenv),
-		names: map[stackidentity.Identity]string{}, last: map[string]string{},
+		names: map[stackidentity.Identity]string{}, last: map[string]string{}, running: map[string]running{},
+		stop: make(chan struct{}),
 	}
+	go p.beat(time.NewTicker(time.Second))
 	members, err := provision.Order(manifests)
 	if err != nil {
 		return p // the command tells the error
@@ -30,6 +46,34 @@ func newProgress(streams Streams, manifests []*manifest.Manifest) *progress {
 		p.names[member.Identity] = member.Manifest.String()
 	}
 	return p
+}
+
+// close ends the heartbeat.
+func (p *progress) close() { close(p.stop) }
+
+func (p *progress) beat(ticker *time.Ticker) {
+	defer ticker.Stop()
+	for {
+		select {
+		case <-p.stop:
+			return
+		case now := <-ticker.C:
+			p.tellRunning(now)
+		}
+	}
+}
+
+// tellRunning names the resources that nothing was heard of for a while.
+func (p *progress) tellRunning(now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for subject, r := range p.running {
+		if now.Sub(r.told) >= heartbeat {
+			p.line("%s: still %s, %s so far", subject, r.doing, now.Sub(r.since).Round(time.Second))
+			r.told = now
+			p.running[subject] = r
+		}
+	}
 }
 
 // name is what a stack is called: the manifest's kind and name.
@@ -59,6 +103,8 @@ var stackDoing = map[provision.Op]string{
 
 // take prints an event.
 func (p *progress) take(event provision.Event) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	subject := p.name(event.Stack)
 	if event.Resource != "" {
 		subject += ": " + event.Resource
@@ -67,19 +113,26 @@ func (p *progress) take(event provision.Event) {
 	case provision.EventStackStarted:
 		p.line("%s: %s", subject, word(stackDoing, event.Op))
 	case provision.EventResourceStarted:
+		p.running[subject] = running{doing: word(doing, event.Op), since: event.Time, told: event.Time}
 		if event.Op != provision.OpRefresh {
 			p.line("%s: %s", subject, word(doing, event.Op))
 		}
 	case provision.EventResourceStatus:
 		if p.last[subject] != event.Message {
 			p.last[subject] = event.Message
+			if r, ok := p.running[subject]; ok {
+				r.told = event.Time
+				p.running[subject] = r
+			}
 			p.line("%s: %s", subject, event.Message)
 		}
 	case provision.EventResourceDone:
+		delete(p.running, subject)
 		if text, ok := done[event.Op]; ok {
 			p.line("%s: %s%s", subject, text, after(event.Elapsed))
 		}
 	case provision.EventResourceFailed:
+		delete(p.running, subject)
 		p.line("%s: %s%s", subject, p.paint(red, "failed"), after(event.Elapsed))
 	case provision.EventWarning:
 		p.line("%s %s: %s", p.paint(yellow, "warning:"), subject, event.Message)

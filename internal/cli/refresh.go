@@ -34,7 +34,7 @@ func (o *refreshOptions) run(ctx context.Context, streams Streams, cmd *cobra.Co
 	if err := firstError(o.output.check(), o.cloud.check(streams, cmd)); err != nil {
 		return err
 	}
-	manifests, err := o.manifests.load(streams)
+	manifests, err := o.manifests.load(streams, &o.cloud)
 	if err != nil {
 		return err
 	}

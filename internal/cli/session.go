@@ -31,9 +31,15 @@ type session struct {
 }
 
 // openSession makes a session for manifests. Close it. Credentials are looked for before anything else is.
-func openSession(ctx context.Context, streams Streams, flags cloudFlags, manifests []*manifest.Manifest) (*session, error) {
+func openSession(
+	ctx context.Context, streams Streams, flags cloudFlags, manifests []*manifest.Manifest,
+) (_ *session, err error) {
 	s := &session{progress: newProgress(streams, manifests)}
-	var err error
+	defer func() {
+		if err != nil {
+			s.close()
+		}
+	}()
 	if flags.cloud == cloudReal {
 		if s.configs, err = realConfigs(streams, flags, manifests); err != nil {
 			return nil, err
@@ -47,12 +53,13 @@ func openSession(ctx context.Context, streams Streams, flags cloudFlags, manifes
 		if err != nil {
 			return nil, err
 		}
-		s.clouds, err = emulatedcloud.Start(ctx, emulatedcloud.Options{
+		clouds, err := emulatedcloud.Start(ctx, emulatedcloud.Options{
 			Directory: filepath.Join(directory, "clouds"), TimeScale: flags.timeScale,
 		})
 		if err != nil {
 			return nil, err
 		}
+		s.clouds = clouds
 		s.configs = s.clouds.ProviderConfigs()
 	}
 	return s, s.tellPlugins(streams, manifests)
@@ -72,6 +79,7 @@ func (s *session) tellPlugins(streams Streams, manifests []*manifest.Manifest) e
 
 // close stops what the session runs.
 func (s *session) close() {
+	s.progress.close()
 	if s.clouds != nil {
 		_ = s.clouds.Close()
 	}
@@ -146,6 +154,7 @@ func realConfigs(streams Streams, flags cloudFlags, manifests []*manifest.Manife
 		switch provider {
 		case kinds.Civo:
 			config := &civov1.CivoProviderConfig{}
+			proto.Merge(config, flags.given.Civo)
 			if err := readConfig(flags.civoConfig, config); err != nil {
 				return configs, err
 			}
@@ -160,6 +169,7 @@ func realConfigs(streams Streams, flags cloudFlags, manifests []*manifest.Manife
 			configs.Civo = config
 		case kinds.DigitalOcean:
 			config := &digitaloceanv1.DigitalOceanProviderConfig{}
+			proto.Merge(config, flags.given.DigitalOcean)
 			if err := readConfig(flags.digitalOceanConfig, config); err != nil {
 				return configs, err
 			}

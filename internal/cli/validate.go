@@ -30,7 +30,7 @@ func (o *validateOptions) run(streams Streams) error {
 	if err := o.output.check(); err != nil {
 		return err
 	}
-	manifests, err := o.manifests.load(streams)
+	manifests, err := o.manifests.load(streams, nil)
 	if err != nil {
 		return err
 	}

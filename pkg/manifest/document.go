@@ -2,7 +2,10 @@ package manifest
 
 import (
 	"bytes"
+	"fmt"
+	"io"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -138,6 +141,72 @@ func parseDocument(file string, doc document) (*Manifest, []Problem) {
 		Kind: kind, Target: target, Source: Source{File: file, Document: doc.number, Line: root.Line}, positions: d.positions,
 		lines: strings.Split(doc.text, "\n"),
 	}, nil
+}
+
+// LoadStackInput reads a stack input as programs and other callers have it: a manifest under target, and a provider config under
+// provider_config, whose kinds are told by the manifest's. The error is an *Error when what was read is wrong.
+func LoadStackInput(path string, stdin io.Reader) (*Manifest, proto.Message, error) {
+	data, err := readFile(path, stdin)
+	if err != nil {
+		return nil, nil, err
+	}
+	fail := func(at position, fieldPath, rule, message string) (*Manifest, proto.Message, error) {
+		return nil, nil, &Error{Problems: []Problem{{
+			File: path, Line: at.line, Column: at.column, FieldPath: fieldPath, RuleID: rule, Message: message,
+		}}}
+	}
+	documents := split(data)
+	documents = slices.DeleteFunc(documents, func(d document) bool { return isBlank(d.text) })
+	if len(documents) != 1 {
+		return fail(position{}, "", RuleDocument, fmt.Sprintf("a stack input is one document, not %d", len(documents)))
+	}
+	root, problem := parseYAML(documents[0].text)
+	if problem != nil {
+		return fail(position{problem.Line, 0}, "", problem.RuleID, problem.Message)
+	}
+	if root == nil || root.Kind != yaml.MappingNode {
+		return fail(position{1, 1}, "", RuleDocument, "a stack input is a mapping with the keys target and provider_config")
+	}
+	target := lookup(root, "target")
+	if target == nil || target.Kind != yaml.MappingNode {
+		return fail(position{root.Line, root.Column}, "target", RuleKind, "it is missing; a manifest stands under it")
+	}
+	kindNode := lookup(target, "kind")
+	if kindNode == nil {
+		return fail(position{target.Line, target.Column}, "target.kind", RuleKind, "it is missing; the kinds are "+kindNames())
+	}
+	kind, ok := kinds.ByName(kindNode.Value)
+	if !ok || kind.Name != kindNode.Value {
+		return fail(position{kindNode.Line, kindNode.Column}, "target.kind", RuleKind, unknownKind(kindNode))
+	}
+
+	input := kind.NewStackInput()
+	d := &decoder{}
+	problems := d.decode(documents[0].text, input)
+	problems = append(problems, ruleProblems(input, d.positions, problems)...)
+	if len(problems) > 0 {
+		for i := range problems {
+			problems[i].File = path
+		}
+		sortProblems(problems)
+		return nil, nil, &Error{Problems: problems}
+	}
+	// The manifest's own paths do not start with "target.".
+	own := positions{"": {target.Line, target.Column}}
+	for fieldPath, at := range d.positions {
+		if inner, ok := strings.CutPrefix(fieldPath, "target."); ok {
+			own[inner] = at
+		}
+	}
+	m := &Manifest{
+		Kind: kind, Target: kinds.Target(input), Source: Source{File: path, Document: 1, Line: target.Line}, positions: own,
+	}
+	var config proto.Message
+	reflected := input.ProtoReflect()
+	if field := reflected.Descriptor().Fields().ByName("provider_config"); field != nil && reflected.Has(field) {
+		config = reflected.Get(field).Message().Interface()
+	}
+	return m, config, nil
 }
 
 // Decode reads a single YAML document, such as a provider config, into a message, and checks the rules of its proto. The error

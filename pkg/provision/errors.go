@@ -113,7 +113,7 @@ func (e *Engine) failure(
 	switch {
 	case ctx.Err() != nil:
 		failure.Kind = Canceled
-		failure.Message = "canceled; what was begun has been finished and recorded"
+		failure.Message = "canceled: what was begun was ended and recorded; the same command goes on from there"
 		return failure
 	case auto.IsConcurrentUpdateError(err) || lockedWords.MatchString(err.Error()):
 		failure.Kind = Conflict

@@ -73,7 +73,10 @@ func parse(path string, options proto.Message, value *foreignkeyv1.StringValueOr
 	}
 	fieldPath := from.GetFieldPath()
 	if fieldPath == "" {
-		fieldPath = defaultFieldPath(options, kind)
+		if fieldPath = defaultFieldPath(options, kind); fieldPath == "" {
+			return Reference{}, errors.Errorf("%s.value_from.field_path: it is missing, and nothing follows from the kind %s here: "+
+				"name one of its outputs, such as %s%s, or another kind", path, kind.Name, outputsPrefix, kind.OutputFields()[0])
+		}
 	}
 	key, ok := strings.CutPrefix(fieldPath, outputsPrefix)
 	if !ok {

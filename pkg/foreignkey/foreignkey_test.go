@@ -66,7 +66,7 @@ func TestOf(t *testing.T) {
 			target: cluster("a", ref(&foreignkeyv1.ValueFromRef{
 				Name: "other", Kind: cloudresourcekind.CloudResourceKind_CivoKubernetesCluster,
 			}), nil),
-			wantErr: "does not name an output",
+			wantErr: "spec.network.value_from.field_path: it is missing, and nothing follows from the kind CivoKubernetesCluster here",
 		},
 		"no such output": {
 			reason:  "An output that the kind does not have is an error that lists those it has.",

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/pkg/errors"
 	"go.yaml.in/yaml/v3"
@@ -257,7 +259,7 @@ var sentenceError = regexp.MustCompile(`did not find expected (key|node content|
 // parseYAML parses a document. The node is nil when there is nothing in it.
 func parseYAML(text string) (*yaml.Node, *Problem) {
 	if !utf8Text(text) {
-		return nil, &Problem{RuleID: RuleSyntax, Message: "the text is not UTF-8"}
+		return nil, &Problem{Line: lineOf(text, notUTF8), RuleID: RuleSyntax, Message: "the text is not UTF-8"}
 	}
 	var node yaml.Node
 	err := yaml.NewDecoder(bytes.NewReader([]byte(text))).Decode(&node)
@@ -272,6 +274,9 @@ func parseYAML(text string) (*yaml.Node, *Problem) {
 			if sentenceError.MatchString(err.Error()) {
 				problem.Line++
 			}
+		} else {
+			// It tells no line when it cannot make out a word in the first one, and for a character that YAML does not allow.
+			problem.Line = lineOf(text, isControl)
 		}
 		return nil, problem
 	}
@@ -279,6 +284,30 @@ func parseYAML(text string) (*yaml.Node, *Problem) {
 		return nil, nil
 	}
 	return node.Content[0], nil
+}
+
+// lineOf is the line, counted from 1, of the first character that is as asked for; the first line when there is none.
+func lineOf(text string, is func(r rune, size int) bool) int {
+	line := 1
+	for rest := text; rest != ""; {
+		r, size := utf8.DecodeRuneInString(rest)
+		switch {
+		case is(r, size):
+			return line
+		case r == '\n':
+			line++
+		}
+		rest = rest[size:]
+	}
+	return 1
+}
+
+// notUTF8 tells a byte that is no character.
+func notUTF8(r rune, size int) bool { return r == utf8.RuneError && size == 1 }
+
+// isControl tells the control characters, which YAML does not allow but for those that are white space.
+func isControl(r rune, _ int) bool {
+	return r != '\n' && r != '\t' && r != '\r' && r != '\u0085' && unicode.IsControl(r)
 }
 
 // excerpt is a line of a document, counted from 1.

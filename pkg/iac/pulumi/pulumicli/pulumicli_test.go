@@ -276,7 +276,7 @@ func TestRunMissing(t *testing.T) {
 func TestRunCanceled(t *testing.T) {
 	t.Parallel()
 	// `wait` in a shell returns at once on a trapped signal, other than a foreground sleep.
-	const trapping = "trap 'echo interrupted; exit 7' INT\necho ready\nsleep 60 & wait\n"
+	const trapping = "trap 'kill $child; exit 7' INT\necho ready\nsleep 60 >/dev/null 2>&1 &\nchild=$!\nwait\n"
 	const ignoring = "trap '' INT\necho ready\nexec sleep 60\n"
 
 	cases := map[string]struct {

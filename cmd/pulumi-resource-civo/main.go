@@ -10,8 +10,9 @@ import (
 	"github.com/plantonhq/project-planton/pkg/nativeprovider/civo"
 )
 
-// version is set by the linker.
-var version = "0.0.0"
+// version is that of the SDK that the modules are written against. The engine expects it of the plugin, and warns on every run
+// of a lower one. A test keeps it in step with go.mod.
+const version = "2.4.8"
 
 func main() {
 	if err := nativeprovider.Main(civo.New(version)); err != nil {

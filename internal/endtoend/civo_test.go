@@ -3,6 +3,9 @@ package endtoend
 import (
 	"encoding/base64"
 	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
 	"sort"
 	"strings"
 	"testing"
@@ -566,5 +569,35 @@ func TestCivoKubernetesNodePoolImport(t *testing.T) {
 	s.expectSettled()
 	if pool, _ := w.clusterNamed("main").Pool("app"); pool.Count != 3 || pool.Labels["workload"] != "application" {
 		t.Errorf("the imported pool is not what the manifest says: %+v", pool)
+	}
+}
+
+// The manifests that the cluster module's specification prints, with the id of a network filled in.
+func TestManifestsOfTheSpecification(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var network struct{ ID string }
+	w.call(kinds.Civo, "POST", "/v2/networks", map[string]any{"label": "net", "region": "FRA1"}, &network)
+	for file, created := range map[string]changes{
+		"office-firewall.yaml": {"create": 3},
+		"prod-cluster.yaml":    {"create": 4},
+	} {
+		text, err := os.ReadFile(filepath.Join(repository, "examples/civo/by-id", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		placeholder := regexp.MustCompile(`value: [0-9a-f-]{36}`)
+		if !placeholder.Match(text) {
+			t.Fatalf("%s has no id to fill in", file)
+		}
+		s := w.stack(placeholder.ReplaceAllString(string(text), "value: "+network.ID))
+		if got, _ := s.up(); !cmp.Equal(created, got) {
+			t.Errorf("%s: %v, want %v", file, got, created)
+		}
+		s.expectSettled()
+	}
+	cluster := w.clusterNamed("prod-k8s")
+	if pool, _ := cluster.Pool("default"); cluster.Version != "1.29.0-k3s1" || pool.Count != 5 || pool.Size != "g4s.kube.large" {
+		t.Errorf("the cluster is not what the manifest says: %+v", cluster)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -60,6 +61,29 @@ type world struct {
 	doURL        string
 	dir          string
 	env          map[string]string
+
+	mu sync.Mutex
+	// secrets are values that must not stand in clear in anything that a run writes down.
+	secrets []string
+}
+
+// secret remembers a value that must not stand in clear anywhere.
+func (w *world) secret(value any) {
+	text, ok := value.(string)
+	if !ok || text == "" {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.secrets = append(w.secrets, text)
+	// The credentials inside a kubeconfig are secrets of their own.
+	for _, line := range strings.Split(text, "\n") {
+		for _, key := range []string{"token: ", "client-key-data: "} {
+			if _, credential, found := strings.Cut(line, key); found {
+				w.secrets = append(w.secrets, credential)
+			}
+		}
+	}
 }
 
 // newWorld makes a world that ends with the test.
@@ -69,7 +93,7 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Skipf("the end-to-end tests need the Pulumi CLI, and %v", err)
 	}
-	w := &world{t: t, cli: cli, dir: t.TempDir()}
+	w := &world{t: t, cli: cli, dir: t.TempDir(), secrets: []string{civoToken, digitaloceanToken}}
 	if w.civo, err = civocloud.New(emulator.Options{Token: civoToken}); err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +168,7 @@ func serve(t *testing.T, handler http.Handler) string {
 	return server.URL
 }
 
-// checkSecrets fails the test when a token stands in clear in anything that a run wrote down.
+// checkSecrets fails the test when a token, a kubeconfig or a credential of one stands in clear in anything that a run wrote down.
 func (w *world) checkSecrets() {
 	err := filepath.WalkDir(w.dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() {
@@ -154,9 +178,9 @@ func (w *world) checkSecrets() {
 		if err != nil {
 			return err
 		}
-		for _, secret := range []string{civoToken, digitaloceanToken} {
+		for _, secret := range w.secrets {
 			if bytes.Contains(text, []byte(secret)) {
-				w.t.Errorf("%s has a token in clear", path)
+				w.t.Errorf("%s has a secret in clear, one that begins with %.8q", path, secret)
 			}
 		}
 		return nil
@@ -292,6 +316,14 @@ func (s *stack) tryUp(opts ...optup.Option) (auto.UpResult, string, error) {
 	var log bytes.Buffer
 	opts = append(opts, optup.ProgressStreams(&log), optup.ErrorProgressStreams(&log))
 	result, err := s.auto.Up(s.context(), opts...)
+	for _, cluster := range s.civo.Clusters() {
+		s.secret(cluster.Kubeconfig)
+	}
+	for _, output := range result.Outputs {
+		if output.Secret {
+			s.secret(output.Value)
+		}
+	}
 	s.checkLog(log.String())
 	return result, log.String(), err
 }
@@ -371,9 +403,11 @@ func (s *stack) importResource(token, name, id, provider string) {
 
 func (s *stack) checkLog(log string) {
 	s.t.Helper()
-	for _, secret := range []string{civoToken, digitaloceanToken} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, secret := range s.secrets {
 		if strings.Contains(log, secret) {
-			s.t.Errorf("the log of %s has a token in clear", s.identity)
+			s.t.Errorf("the log of %s has a secret in clear, one that begins with %.8q", s.identity, secret)
 		}
 	}
 }

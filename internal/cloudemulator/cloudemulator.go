@@ -20,6 +20,7 @@ import (
 	"github.com/plantonhq/project-planton/pkg/emulator"
 	"github.com/plantonhq/project-planton/pkg/emulator/civo"
 	"github.com/plantonhq/project-planton/pkg/emulator/digitalocean"
+	"github.com/plantonhq/project-planton/pkg/emulator/fault"
 	"github.com/plantonhq/project-planton/pkg/filelock"
 )
 
@@ -34,6 +35,7 @@ type flags struct {
 	tokenFile          string
 	output             string
 	logRequests        bool
+	faults             string
 }
 
 // Command is the command cloud-emulator. It serves until its context ends.
@@ -46,10 +48,14 @@ func Command() *cobra.Command {
 Kubernetes clusters. Nothing is built: the clusters exist in the emulator alone, and their kubeconfigs lead nowhere.
 
 Clients are pointed at the emulator by the environment variables that the command prints. With a token in the environment
-variable ` + tokenVariable + ` or in --token-file, only that one is accepted; without, any is.`,
+variable ` + tokenVariable + ` or in --token-file, only that one is accepted; without, any is.
+
+With --faults, the clouds fail as a plan says. ` + fault.AdminPath + `faults on each cloud's address shows the plan, replaces it (PUT) and lifts
+it (DELETE); ` + fault.AdminPath + `requests shows what the cloud was asked.`,
 		Example: `  cloud-emulator
   cloud-emulator --civo 127.0.0.1:8400 --digitalocean "" --time-scale 1
-  cloud-emulator --state-dir ~/.local/state/cloud-emulator --token-file token`,
+  cloud-emulator --state-dir ~/.local/state/cloud-emulator --token-file token
+  cloud-emulator --faults faults.yaml`,
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
 		SilenceErrors: false,
@@ -64,6 +70,7 @@ variable ` + tokenVariable + ` or in --token-file, only that one is accepted; wi
 	command.Flags().StringVar(&f.tokenFile, "token-file", "", "file that holds the API token to accept")
 	command.Flags().StringVarP(&f.output, "output", "o", "text", "how to print the addresses: text or json")
 	command.Flags().BoolVar(&f.logRequests, "log-requests", false, "print each request to stderr as a line of JSON, without secrets")
+	command.Flags().StringVar(&f.faults, "faults", "", "file with a plan of faults, YAML")
 	return command
 }
 
@@ -73,7 +80,18 @@ type cloud struct {
 	addr string
 	// variable is what its clients read the API's address from.
 	variable string
-	new      func(emulator.Options) (http.Handler, error)
+	new      func(emulator.Options, fault.Plan) (http.Handler, error)
+}
+
+// faulty makes a cloud that fails as a plan says, with the admin route beside it.
+func faulty[C fault.Cloud](newCloud func(emulator.Options) (C, error)) func(emulator.Options, fault.Plan) (http.Handler, error) {
+	return func(options emulator.Options, plan fault.Plan) (http.Handler, error) {
+		_, injector, err := fault.New(newCloud, options, plan)
+		if err != nil {
+			return nil, err
+		}
+		return injector.Handler(), nil
+	}
 }
 
 // address is what the command prints of a cloud.
@@ -89,12 +107,18 @@ func run(ctx context.Context, f flags, stdout, stderr io.Writer) (failure error)
 		return errors.Errorf("output %q: want text or json", f.output)
 	}
 	clouds := []cloud{
-		{name: "civo", addr: f.civo, variable: "CIVO_API_URL", new: func(o emulator.Options) (http.Handler, error) { return civo.New(o) }},
-		{name: "digitalocean", addr: f.digitalOcean, variable: "DIGITALOCEAN_API_URL", new: func(o emulator.Options) (http.Handler, error) { return digitalocean.New(o) }},
+		{name: "civo", addr: f.civo, variable: "CIVO_API_URL", new: faulty(civo.New)},
+		{name: "digitalocean", addr: f.digitalOcean, variable: "DIGITALOCEAN_API_URL", new: faulty(digitalocean.New)},
 	}
 	token, err := readToken(f.tokenFile)
 	if err != nil {
 		return err
+	}
+	var plan fault.Plan
+	if f.faults != "" {
+		if plan, err = fault.Read(f.faults); err != nil {
+			return err
+		}
 	}
 	options := emulator.Options{Token: token, TimeScale: f.timeScale}
 	if f.logRequests {
@@ -120,7 +144,7 @@ func run(ctx context.Context, f flags, stdout, stderr io.Writer) (failure error)
 		if f.stateDir != "" {
 			options.StateFile = filepath.Join(f.stateDir, cloud.name+".json")
 		}
-		handler, err := cloud.new(options)
+		handler, err := cloud.new(options, plan)
 		if err != nil {
 			return err
 		}

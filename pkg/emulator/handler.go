@@ -2,7 +2,9 @@ package emulator
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"time"
@@ -32,6 +34,8 @@ func Handler(options Options, log *Log, next http.Handler) http.Handler {
 			r.Body = io.NopCloser(rest)
 		}
 
+		var faults []string
+		r = r.WithContext(context.WithValue(r.Context(), notesKey{}, &faults))
 		recorder := &statusRecorder{ResponseWriter: w}
 		// Deferred, so that a connection dropped by a panic with http.ErrAbortHandler is recorded too. The answer ends when
 		// this handler returns, so a client that has read all of it finds its request in the log.
@@ -45,6 +49,7 @@ func Handler(options Options, log *Log, next http.Handler) http.Handler {
 				Body:     redact.body(body),
 				Status:   recorder.status,
 				Duration: time.Since(start),
+				Faults:   faults,
 			}
 			log.Add(request)
 			if options.OnRequest != nil {
@@ -111,6 +116,11 @@ func WriteJSON(w http.ResponseWriter, status int, document any) {
 	w.WriteHeader(status)
 	// A client that went away is none of the cloud's business.
 	_, _ = w.Write(append(encoded, '\n'))
+}
+
+// writeText writes a part of an answer that is not JSON.
+func writeText(w io.Writer, format string, args ...any) {
+	_, _ = fmt.Fprintf(w, format, args...) // a client that went away is none of the cloud's business
 }
 
 // ReadJSON decodes the request's body, which must be one JSON document, whatever the Content-Type and Content-Encoding

@@ -27,6 +27,8 @@ type Request struct {
 	Status int `json:"status"`
 	// Duration is the time between the request's headers and the end of the answer.
 	Duration time.Duration `json:"duration"`
+	// Faults are the kinds of the faults that struck the request on purpose, see [NoteFault]; it is empty for most.
+	Faults []string `json:"faults,omitempty"`
 }
 
 // Redacted stands where a secret stood.

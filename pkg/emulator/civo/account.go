@@ -20,6 +20,10 @@ type account struct {
 	Quota    Quota     `json:"quota"`
 	// Addresses counts the public addresses given out, so that none is given twice.
 	Addresses int `json:"addresses"`
+	// Unseen says until when the objects of these ids are missing from reads, see ids.
+	Unseen map[string]time.Time `json:"unseen,omitempty"`
+	// Lingering are clusters that are gone and count as members of their networks all the same.
+	Lingering []lingering `json:"lingering,omitempty"`
 }
 
 // Quota bounds what an account may hold, over all regions. Zero is no bound.
@@ -137,6 +141,7 @@ func (a *account) forget(now time.Time) {
 		cluster.forget(now)
 	}
 	a.Clusters = present
+	a.forgetEffects(now)
 }
 
 // address gives out the next public address. 198.18.0.0/15 is set aside for tests of networks (RFC 2544), so an address of an

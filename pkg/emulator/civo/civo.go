@@ -68,6 +68,9 @@ func newCloud(options emulator.Options, now func() time.Time) (*Cloud, error) {
 // ServeHTTP answers one call of the API.
 func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) { c.handler.ServeHTTP(w, r) }
 
+// Name is "civo".
+func (c *Cloud) Name() string { return cloudName }
+
 // Requests are the latest calls of the API, oldest first, with secrets taken out.
 func (c *Cloud) Requests() []emulator.Request { return c.log.Requests() }
 
@@ -190,7 +193,7 @@ func (c *Cloud) view(r *http.Request, read func(a *account, region string) (any,
 	if err != nil {
 		return nil, err
 	}
-	c.store.View(func(a *account) { document, err = read(a, region) })
+	c.store.View(func(a *account) { document, err = read(a.visible(c.clock.Now()), region) })
 	return document, err
 }
 
@@ -203,10 +206,11 @@ func (c *Cloud) update(r *http.Request, inBody string, change func(a *account, r
 	err = c.store.Update(func(a *account) error {
 		now := c.clock.Now()
 		a.forget(now)
-		used := a.usage(now)
+		used, known := a.usage(now), a.ids()
 		if document, err = change(a, region); err != nil {
 			return err
 		}
+		a.hideNew(known, now, emulator.EffectsOf(r.Context()).Unseen)
 		// The store undoes a change that would exceed the quota.
 		return a.Quota.allows(used, a.usage(now))
 	})

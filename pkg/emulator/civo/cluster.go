@@ -191,13 +191,13 @@ func (p *Pool) staying() []*Instance {
 // schedule says when the nodes of one change come and go.
 type schedule struct{ now, listedAt, activeAt, goneAt time.Time }
 
-func (c *Cloud) schedule() schedule {
+func (c *Cloud) schedule(r *http.Request) schedule {
 	now := c.clock.Now()
 	return schedule{
 		now:      now,
 		listedAt: c.clock.AfterInstant(now, nodeListedTime),
-		activeAt: c.clock.AfterInstant(now, nodeActiveTime),
-		goneAt:   c.clock.AfterInstant(now, nodeDeleteTime),
+		activeAt: c.ends(r, now, nodeActiveTime),
+		goneAt:   c.ends(r, now, nodeDeleteTime),
 	}
 }
 
@@ -258,7 +258,7 @@ func (c *Cloud) createCluster(r *http.Request) (any, error) {
 		return nil, err
 	}
 	return c.update(r, body.Region, func(a *account, region string) (any, error) {
-		when := c.schedule()
+		when := c.schedule(r)
 		if !clusterName.MatchString(body.Name) {
 			return nil, errClusterName(body.Name)
 		}
@@ -272,7 +272,7 @@ func (c *Cloud) createCluster(r *http.Request) (any, error) {
 			Tags:      []string{},
 			MasterIP:  a.address(),
 			CreatedAt: when.now,
-			BuiltAt:   c.clock.AfterInstant(when.now, clusterBuildTime),
+			BuiltAt:   c.ends(r, when.now, clusterBuildTime),
 		}
 		if body.Tags != nil {
 			cluster.Tags = strings.Fields(*body.Tags)
@@ -508,7 +508,7 @@ func (c *Cloud) updateCluster(r *http.Request) (any, error) {
 		return nil, err
 	}
 	return c.update(r, body.Region, func(a *account, region string) (any, error) {
-		when := c.schedule()
+		when := c.schedule(r)
 		cluster, err := a.cluster(region, r.PathValue("id"), when.now)
 		if err != nil {
 			return nil, err
@@ -549,7 +549,7 @@ func (c *Cloud) updateCluster(r *http.Request) (any, error) {
 			return nil, errAlreadyRescaling(status)
 		}
 		if upgraded {
-			cluster.UpgradedAt = c.clock.AfterInstant(when.now, clusterUpgradeTime)
+			cluster.UpgradedAt = c.ends(r, when.now, clusterUpgradeTime)
 		}
 		return cluster.document(when.now), nil
 	})
@@ -629,7 +629,8 @@ func (c *Cloud) deleteCluster(r *http.Request) (any, error) {
 			return nil, err
 		}
 		if cluster.GoneAt.IsZero() {
-			cluster.GoneAt = c.clock.AfterInstant(now, clusterDeleteTime)
+			cluster.GoneAt = c.ends(r, now, clusterDeleteTime)
+			a.linger(cluster, emulator.EffectsOf(r.Context()).Linger)
 		}
 		return done(), nil
 	})

@@ -58,6 +58,14 @@ func errQuota(what string, limit, wanted int) *apiError {
 	return refuse(http.StatusForbidden, "quota_limit_reached", "The quota of %d %s does not allow %d", limit, what, wanted)
 }
 
+func errRateLimit() *apiError {
+	return refuse(http.StatusTooManyRequests, "too_many_requests", "Too many requests, slow down")
+}
+
+func errOutOfCapacity() *apiError {
+	return refuse(http.StatusServiceUnavailable, "out_of_capacity", "The region is out of capacity, try another one or try again later")
+}
+
 func errNetworkNotFound(id string) *apiError {
 	return refuse(http.StatusNotFound, "database_network_not_found", "Failed to find the network %q within the internal database", id)
 }

@@ -264,6 +264,9 @@ func (c *Cloud) deleteFirewall(r *http.Request) (any, error) {
 		if c.document(a, firewall).ClusterCount > 0 {
 			return nil, errFirewallInUse(firewall.Name)
 		}
+		if a.isLingering(firewall.ID, c.clock.Now()) {
+			return nil, errFirewallInUse(firewall.Name)
+		}
 		a.Firewalls = slices.DeleteFunc(a.Firewalls, func(f *Firewall) bool { return f == firewall })
 		return done(), nil
 	})

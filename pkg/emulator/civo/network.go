@@ -186,6 +186,9 @@ func (c *Cloud) deleteNetwork(r *http.Request) (any, error) {
 				return nil, errNetworkInUse(network.Label)
 			}
 		}
+		if a.isLingering(network.ID, c.clock.Now()) {
+			return nil, errNetworkInUse(network.Label)
+		}
 		a.removeNetwork(network.ID)
 		return done(), nil
 	})

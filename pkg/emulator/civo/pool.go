@@ -113,7 +113,7 @@ func (c *Cloud) createPool(r *http.Request) (any, error) {
 		return nil, err
 	}
 	return c.update(r, body.Region, func(a *account, region string) (any, error) {
-		when := c.schedule()
+		when := c.schedule(r)
 		cluster, err := a.changeable(region, r.PathValue("id"), when)
 		if err != nil {
 			return nil, err
@@ -132,7 +132,7 @@ func (c *Cloud) updatePool(r *http.Request) (any, error) {
 		return nil, err
 	}
 	return c.update(r, body.Region, func(a *account, region string) (any, error) {
-		when := c.schedule()
+		when := c.schedule(r)
 		cluster, err := a.changeable(region, r.PathValue("id"), when)
 		if err != nil {
 			return nil, err
@@ -150,7 +150,7 @@ func (c *Cloud) updatePool(r *http.Request) (any, error) {
 
 func (c *Cloud) deletePool(r *http.Request) (any, error) {
 	return c.update(r, "", func(a *account, region string) (any, error) {
-		when := c.schedule()
+		when := c.schedule(r)
 		cluster, err := a.changeable(region, r.PathValue("id"), when)
 		if err != nil {
 			return nil, err
@@ -170,7 +170,7 @@ func (c *Cloud) deletePool(r *http.Request) (any, error) {
 // deletePoolInstance takes one node away for good: the pool is a node smaller afterwards. Cluster Autoscaler scales down so.
 func (c *Cloud) deletePoolInstance(r *http.Request) (any, error) {
 	return c.update(r, "", func(a *account, region string) (any, error) {
-		when := c.schedule()
+		when := c.schedule(r)
 		cluster, err := a.changeable(region, r.PathValue("id"), when)
 		if err != nil {
 			return nil, err

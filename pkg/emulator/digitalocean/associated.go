@@ -57,7 +57,7 @@ func (c *Cloud) destroyWithSomeResources(r *http.Request) (reply, error) {
 
 // destroyWith deletes a cluster and the chosen ones of its resources.
 func (c *Cloud) destroyWith(r *http.Request, chosen func(*AssociatedResource) bool) (reply, error) {
-	_, err := change(c, func(s *state, now time.Time) (any, error) {
+	_, err := changeFor(c, r, func(s *state, now time.Time) (any, error) {
 		if err := c.removeCluster(s, r.PathValue("cluster"), now); err != nil {
 			return nil, err
 		}
@@ -76,14 +76,12 @@ func (c *Cloud) removeCluster(s *state, id string, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	s.Clusters = slices.DeleteFunc(s.Clusters, func(other *clusterRecord) bool { return other == cluster })
-	s.FormerMembers = append(s.FormerMembers, &formerMember{
-		VPCUUID:   cluster.VPCUUID,
-		URN:       cluster.urn(),
-		Name:      cluster.Name,
-		CreatedAt: cluster.CreatedAt,
-		Until:     c.membershipEnds(now),
-	})
+	if !cluster.DeletedAt.IsZero() {
+		return nil // asked for twice
+	}
+	cluster.DeletedAt = now.Add(s.effects.Stuck)
+	cluster.MemberUntil = latest(c.membershipEnds(cluster.DeletedAt), cluster.DeletedAt.Add(s.effects.Linger))
+	s.removeDeleted(now)
 	return nil
 }
 

@@ -154,7 +154,7 @@ func (c *Cloud) createCluster(r *http.Request) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	object, err := change(c, func(s *state, now time.Time) (Cluster, error) {
+	object, err := changeFor(c, r, func(s *state, now time.Time) (Cluster, error) {
 		cluster, err := c.newCluster(s, request, now)
 		if err != nil {
 			return Cluster{}, err
@@ -206,7 +206,7 @@ func (c *Cloud) newCluster(s *state, request clusterRequest, now time.Time) (*cl
 		Maintenance:   MaintenancePolicy{StartTime: "00:00", Duration: "4h0m0s", Day: "any"},
 		CreatedAt:     now.Truncate(time.Second),
 		UpdatedAt:     now.Truncate(time.Second),
-		ReadyAt:       c.later(now, clusterCreation),
+		ReadyAt:       c.ends(s, now, clusterCreation),
 	}
 	if err := s.setSubnets(cluster, vpc, request.ClusterSubnet, request.ServiceSubnet); err != nil {
 		return nil, err
@@ -301,7 +301,7 @@ func (s *state) setSubnets(cluster *clusterRecord, vpc *VPC, clusterSubnet, serv
 }
 
 func (c *Cloud) listClusters(r *http.Request) (reply, error) {
-	return listed(r, "kubernetes_clusters", c.Clusters()), nil
+	return listed(r, "kubernetes_clusters", seen(c, clusters)), nil
 }
 
 func (c *Cloud) getCluster(r *http.Request) (reply, error) {
@@ -320,7 +320,7 @@ func (c *Cloud) updateCluster(r *http.Request) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	object, err := change(c, func(s *state, now time.Time) (Cluster, error) {
+	object, err := changeFor(c, r, func(s *state, now time.Time) (Cluster, error) {
 		cluster, err := s.cluster(r.PathValue("cluster"))
 		if err != nil {
 			return Cluster{}, err
@@ -361,7 +361,10 @@ func (c *Cloud) updateCluster(r *http.Request) (reply, error) {
 }
 
 func (c *Cloud) deleteCluster(r *http.Request) (reply, error) {
-	return reply{status: http.StatusNoContent}, c.DeleteCluster(r.PathValue("cluster"))
+	_, err := changeFor(c, r, func(s *state, now time.Time) (any, error) {
+		return nil, c.removeCluster(s, r.PathValue("cluster"), now)
+	})
+	return reply{status: http.StatusNoContent}, err
 }
 
 func (c *Cloud) upgradeCluster(r *http.Request) (reply, error) {
@@ -371,7 +374,7 @@ func (c *Cloud) upgradeCluster(r *http.Request) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	_, err = change(c, func(s *state, now time.Time) (any, error) {
+	_, err = changeFor(c, r, func(s *state, now time.Time) (any, error) {
 		cluster, err := s.cluster(r.PathValue("cluster"))
 		if err != nil {
 			return nil, err
@@ -395,7 +398,7 @@ func (c *Cloud) upgradeCluster(r *http.Request) (reply, error) {
 // Terraform provider reads it back right after its request and doesn't wait. Each node is replaced by a new one.
 func (c *Cloud) upgrade(s *state, cluster *clusterRecord, version string, now time.Time) {
 	cluster.Version = version
-	cluster.UpgradedAt = c.later(now, clusterUpgrade)
+	cluster.UpgradedAt = c.ends(s, now, clusterUpgrade)
 	cluster.touch(now)
 	for _, pool := range cluster.livePools() {
 		old := pool.staying()

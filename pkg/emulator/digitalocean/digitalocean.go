@@ -85,8 +85,12 @@ func newCloud(options emulator.Options, now func() time.Time) (*Cloud, error) {
 // ServeHTTP answers one request of the API.
 func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) { c.handler.ServeHTTP(w, r) }
 
+// Name is "digitalocean".
+func (c *Cloud) Name() string { return cloudName }
+
 // view reads the account as it is now.
 func view[T any](c *Cloud, read func(s *state, now time.Time) T) T {
+	c.finishDeletions()
 	var result T
 	c.store.View(func(s *state) { result = read(s, c.clock.Now()) })
 	return result
@@ -95,23 +99,36 @@ func view[T any](c *Cloud, read func(s *state, now time.Time) T) T {
 // change changes the account. When edit fails, nothing has changed. Edits get the instant at which they happen; what is due
 // by then is done before.
 func change[T any](c *Cloud, edit func(s *state, now time.Time) (T, error)) (T, error) {
+	return changeWith(c, emulator.Effects{}, edit)
+}
+
+// changeFor changes the account for a request, whose effects the change has.
+func changeFor[T any](c *Cloud, r *http.Request, edit func(s *state, now time.Time) (T, error)) (T, error) {
+	return changeWith(c, emulator.EffectsOf(r.Context()), edit)
+}
+
+func changeWith[T any](c *Cloud, effects emulator.Effects, edit func(s *state, now time.Time) (T, error)) (T, error) {
 	var result T
 	err := c.store.Update(func(s *state) error {
 		now := c.clock.Now()
 		s.settle(now)
+		s.effects = effects
+		known := s.ids()
 		var err error
-		result, err = edit(s, now)
+		if result, err = edit(s, now); err == nil {
+			s.hideNew(known, now)
+		}
 		return err
 	})
 	return result, err
 }
 
-// find reads one thing of the account that may not be there.
+// find reads one thing of the account that may not be there, as a client of the API sees the account.
 func find[T any](c *Cloud, read func(s *state, now time.Time) (T, error)) (T, error) {
 	var err error
 	result := view(c, func(s *state, now time.Time) T {
 		var found T
-		found, err = read(s, now)
+		found, err = read(s.visible(now), now)
 		return found
 	})
 	return result, err
@@ -122,12 +139,12 @@ func (c *Cloud) later(start time.Time, d time.Duration) time.Time {
 	return c.clock.AfterInstant(start, d)
 }
 
-// membershipEnds is the instant at which a cluster deleted now stops being a member of its VPC.
-func (c *Cloud) membershipEnds(now time.Time) time.Time {
+// membershipEnds is the instant at which a cluster that is deleted stops being a member of its VPC.
+func (c *Cloud) membershipEnds(deleted time.Time) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.vpcGraceOn {
-		return now.Add(c.vpcGrace)
+		return deleted.Add(c.vpcGrace)
 	}
-	return c.later(now, vpcMembership)
+	return c.later(deleted, vpcMembership)
 }

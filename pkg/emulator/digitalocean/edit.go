@@ -18,36 +18,36 @@ func (c *Cloud) Requests() []emulator.Request { return c.log.Requests() }
 func (c *Cloud) ForgetRequests() { c.log.Reset() }
 
 // Clusters are the clusters with their pools and nodes as a client would see them now, oldest first.
-func (c *Cloud) Clusters() []Cluster {
-	return view(c, func(s *state, now time.Time) []Cluster {
-		clusters := make([]Cluster, 0, len(s.Clusters))
-		for _, cluster := range s.Clusters {
-			clusters = append(clusters, cluster.object(now))
-		}
-		return clusters
-	})
+func (c *Cloud) Clusters() []Cluster { return view(c, clusters) }
+
+func clusters(s *state, now time.Time) []Cluster {
+	objects := make([]Cluster, 0, len(s.Clusters))
+	for _, cluster := range s.Clusters {
+		objects = append(objects, cluster.object(now))
+	}
+	return objects
 }
 
 // VPCs are the VPCs, the default ones of the regions included, oldest first.
-func (c *Cloud) VPCs() []VPC {
-	return view(c, func(s *state, _ time.Time) []VPC {
-		vpcs := make([]VPC, 0, len(s.VPCs))
-		for _, vpc := range s.VPCs {
-			vpcs = append(vpcs, *vpc)
-		}
-		return vpcs
-	})
+func (c *Cloud) VPCs() []VPC { return view(c, vpcs) }
+
+func vpcs(s *state, _ time.Time) []VPC {
+	objects := make([]VPC, 0, len(s.VPCs))
+	for _, vpc := range s.VPCs {
+		objects = append(objects, *vpc)
+	}
+	return objects
 }
 
 // Firewalls are the cloud firewalls, oldest first.
-func (c *Cloud) Firewalls() []Firewall {
-	return view(c, func(s *state, now time.Time) []Firewall {
-		firewalls := make([]Firewall, 0, len(s.Firewalls))
-		for _, firewall := range s.Firewalls {
-			firewalls = append(firewalls, firewall.object(now))
-		}
-		return firewalls
-	})
+func (c *Cloud) Firewalls() []Firewall { return view(c, firewalls) }
+
+func firewalls(s *state, now time.Time) []Firewall {
+	objects := make([]Firewall, 0, len(s.Firewalls))
+	for _, firewall := range s.Firewalls {
+		objects = append(objects, firewall.object(now))
+	}
+	return objects
 }
 
 // Registry is the account's container registry, nil when there is none.

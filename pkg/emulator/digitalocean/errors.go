@@ -45,3 +45,15 @@ func preconditionFailed(format string, args ...any) error {
 func invalid(format string, args ...any) error {
 	return &apiError{Status: http.StatusUnprocessableEntity, ID: "unprocessable_entity", Message: fmt.Sprintf(format, args...)}
 }
+
+func tooManyRequests() error {
+	return &apiError{Status: http.StatusTooManyRequests, ID: "too_many_requests", Message: "API Rate limit exceeded."}
+}
+
+func serverError() error {
+	return &apiError{Status: http.StatusInternalServerError, ID: "server_error", Message: "Unexpected server-side error"}
+}
+
+func serviceUnavailable() error {
+	return &apiError{Status: http.StatusServiceUnavailable, ID: "service_unavailable", Message: "The service is temporarily unavailable"}
+}

@@ -88,7 +88,7 @@ func (c *Cloud) setFirewall(s *state, firewall *firewallRecord, request firewall
 	}
 	firewall.Name, firewall.Tags, firewall.DropletIDs = request.Name, request.Tags, request.DropletIDs
 	firewall.InboundRules, firewall.OutboundRules = request.InboundRules, request.OutboundRules
-	firewall.AppliedAt = c.later(now, firewallCreation)
+	firewall.AppliedAt = c.ends(s, now, firewallCreation)
 	return nil
 }
 
@@ -97,7 +97,7 @@ func (c *Cloud) createFirewall(r *http.Request) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	object, err := change(c, func(s *state, now time.Time) (Firewall, error) {
+	object, err := changeFor(c, r, func(s *state, now time.Time) (Firewall, error) {
 		firewall := &firewallRecord{Firewall: Firewall{ID: emulator.NewID(), CreatedAt: now.Truncate(time.Second)}}
 		if err := c.setFirewall(s, firewall, request, now); err != nil {
 			return Firewall{}, err
@@ -117,7 +117,7 @@ func readFirewall(r *http.Request) (firewallRequest, error) {
 }
 
 func (c *Cloud) listFirewalls(r *http.Request) (reply, error) {
-	return listed(r, "firewalls", c.Firewalls()), nil
+	return listed(r, "firewalls", seen(c, firewalls)), nil
 }
 
 func (c *Cloud) getFirewall(r *http.Request) (reply, error) {
@@ -136,7 +136,7 @@ func (c *Cloud) updateFirewall(r *http.Request) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	object, err := change(c, func(s *state, now time.Time) (Firewall, error) {
+	object, err := changeFor(c, r, func(s *state, now time.Time) (Firewall, error) {
 		firewall, err := s.firewall(r.PathValue("firewall"))
 		if err != nil {
 			return Firewall{}, err
@@ -150,7 +150,7 @@ func (c *Cloud) updateFirewall(r *http.Request) (reply, error) {
 }
 
 func (c *Cloud) deleteFirewall(r *http.Request) (reply, error) {
-	_, err := change(c, func(s *state, _ time.Time) (any, error) {
+	_, err := changeFor(c, r, func(s *state, _ time.Time) (any, error) {
 		firewall, err := s.firewall(r.PathValue("firewall"))
 		if err != nil {
 			return nil, err

@@ -150,10 +150,10 @@ func (c *clusterRecord) setScale(pool *poolRecord, wanted scale) error {
 func (c *Cloud) resize(s *state, pool *poolRecord, now time.Time) {
 	staying := pool.staying()
 	for len(staying) > pool.Count {
-		staying[len(staying)-1].leave(now, c.later(now, nodeRemoval))
+		staying[len(staying)-1].leave(now, c.ends(s, now, nodeRemoval))
 		staying = staying[:len(staying)-1]
 	}
-	s.addNodes(pool, pool.Count-len(staying), now, c.later(now, nodeCreation))
+	s.addNodes(pool, pool.Count-len(staying), now, c.ends(s, now, nodeCreation))
 }
 
 func (c *Cloud) createNodePool(r *http.Request) (reply, error) {
@@ -161,7 +161,7 @@ func (c *Cloud) createNodePool(r *http.Request) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	object, err := change(c, func(s *state, now time.Time) (NodePool, error) {
+	object, err := changeFor(c, r, func(s *state, now time.Time) (NodePool, error) {
 		cluster, err := s.cluster(r.PathValue("cluster"))
 		if err != nil {
 			return NodePool{}, err
@@ -171,7 +171,7 @@ func (c *Cloud) createNodePool(r *http.Request) (reply, error) {
 		if cluster.ReadyAt.After(start) {
 			start = cluster.ReadyAt
 		}
-		pool, err := c.addPool(s, cluster, request, now, c.later(start, nodeCreation))
+		pool, err := c.addPool(s, cluster, request, now, c.ends(s, start, nodeCreation))
 		if err != nil {
 			return NodePool{}, err
 		}
@@ -229,7 +229,7 @@ func (c *Cloud) updateNodePool(r *http.Request) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	object, err := change(c, func(s *state, now time.Time) (NodePool, error) {
+	object, err := changeFor(c, r, func(s *state, now time.Time) (NodePool, error) {
 		cluster, pool, err := s.livePool(r.PathValue("cluster"), r.PathValue("pool"), now)
 		if err != nil {
 			return NodePool{}, err
@@ -287,7 +287,7 @@ func (c *Cloud) editPool(s *state, cluster *clusterRecord, pool *poolRecord, req
 }
 
 func (c *Cloud) deleteNodePool(r *http.Request) (reply, error) {
-	_, err := change(c, func(s *state, now time.Time) (any, error) {
+	_, err := changeFor(c, r, func(s *state, now time.Time) (any, error) {
 		return nil, c.removePool(s, r.PathValue("cluster"), r.PathValue("pool"), now, nodeRemoval)
 	})
 	return reply{status: http.StatusNoContent}, err
@@ -305,7 +305,7 @@ func (c *Cloud) removePool(s *state, clusterID, poolID string, now time.Time, ta
 	if live := cluster.livePools(); len(live) == 1 {
 		return invalid("the last node pool of a cluster cannot be deleted")
 	}
-	gone := c.later(now, takes)
+	gone := c.ends(s, now, takes)
 	pool.DeletedAt = &gone
 	for _, node := range pool.staying() {
 		node.leave(now, gone)
@@ -321,7 +321,7 @@ func (c *Cloud) recycleNodes(r *http.Request) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	_, err = change(c, func(s *state, now time.Time) (any, error) {
+	_, err = changeFor(c, r, func(s *state, now time.Time) (any, error) {
 		cluster, pool, err := s.livePool(r.PathValue("cluster"), r.PathValue("pool"), now)
 		if err != nil {
 			return nil, err
@@ -331,7 +331,7 @@ func (c *Cloud) recycleNodes(r *http.Request) (reply, error) {
 			if err != nil {
 				return nil, err
 			}
-			node.leave(now, c.later(now, nodeRemoval))
+			node.leave(now, c.ends(s, now, nodeRemoval))
 		}
 		c.resize(s, pool, now)
 		cluster.touch(now)
@@ -341,7 +341,7 @@ func (c *Cloud) recycleNodes(r *http.Request) (reply, error) {
 }
 
 func (c *Cloud) deleteNode(r *http.Request) (reply, error) {
-	_, err := change(c, func(s *state, now time.Time) (any, error) {
+	_, err := changeFor(c, r, func(s *state, now time.Time) (any, error) {
 		cluster, pool, err := s.livePool(r.PathValue("cluster"), r.PathValue("pool"), now)
 		if err != nil {
 			return nil, err
@@ -360,7 +360,7 @@ func (c *Cloud) deleteNode(r *http.Request) (reply, error) {
 		if flag(r, "skip_drain") {
 			takes /= 2
 		}
-		node.leave(now, c.later(now, takes))
+		node.leave(now, c.ends(s, now, takes))
 		c.resize(s, pool, now)
 		cluster.touch(now)
 		return nil, nil

@@ -113,13 +113,7 @@ func (c *Cloud) answer(h handle) http.Handler {
 		}
 		switch {
 		case err != nil:
-			var refused *apiError
-			if !errors.As(err, &refused) {
-				refused = &apiError{Status: http.StatusInternalServerError, ID: "server_error", Message: err.Error()}
-			}
-			emulator.WriteJSON(w, refused.Status, map[string]string{
-				"id": refused.ID, "message": refused.Message, "request_id": requestID,
-			})
+			writeError(w, err, requestID)
 		case result.yaml != "":
 			w.Header().Set("Content-Type", "application/yaml")
 			w.WriteHeader(result.status)
@@ -129,6 +123,16 @@ func (c *Cloud) answer(h handle) http.Handler {
 		default:
 			w.WriteHeader(result.status)
 		}
+	})
+}
+
+func writeError(w http.ResponseWriter, err error, requestID string) {
+	var refused *apiError
+	if !errors.As(err, &refused) {
+		refused = &apiError{Status: http.StatusInternalServerError, ID: "server_error", Message: err.Error()}
+	}
+	emulator.WriteJSON(w, refused.Status, map[string]string{
+		"id": refused.ID, "message": refused.Message, "request_id": requestID,
 	})
 }
 

@@ -30,6 +30,11 @@ type state struct {
 	Snapshots     []*AssociatedResource `json:"snapshots"`
 	LastDroplet   int                   `json:"last_droplet"`
 	LastAddress   int                   `json:"last_address"`
+	// Unseen says until when the objects of these ids are missing from reads.
+	Unseen map[string]time.Time `json:"unseen,omitempty"`
+
+	// effects are those of the change that is being made.
+	effects emulator.Effects
 }
 
 // clusterRecord is a cluster as it was asked for.
@@ -59,6 +64,9 @@ type clusterRecord struct {
 	UpgradedAt           time.Time                `json:"upgraded_at"` // upgraded until then
 	ForcedStatus         *Status                  `json:"forced_status"`
 	Pools                []*poolRecord            `json:"pools"`
+	// DeletedAt and MemberUntil are set when the deletion got stuck: when the cluster is gone, and when its VPC is free.
+	DeletedAt   time.Time `json:"deleted_at,omitzero"`
+	MemberUntil time.Time `json:"member_until,omitzero"`
 }
 
 // plugins says which components run in a cluster.
@@ -146,6 +154,8 @@ func reached(now, at time.Time) bool { return !now.Before(at) }
 
 // settle forgets what is gone by now.
 func (s *state) settle(now time.Time) {
+	s.removeDeleted(now)
+	maps.DeleteFunc(s.Unseen, func(_ string, until time.Time) bool { return reached(now, until) })
 	s.FormerMembers = slices.DeleteFunc(s.FormerMembers, func(m *formerMember) bool { return reached(now, m.Until) })
 	for _, cluster := range s.Clusters {
 		cluster.Pools = slices.DeleteFunc(cluster.Pools, func(p *poolRecord) bool { return p.gone(now) })
@@ -243,6 +253,8 @@ func (c *clusterRecord) status(now time.Time) Status {
 	switch {
 	case c.ForcedStatus != nil:
 		return *c.ForcedStatus
+	case !c.DeletedAt.IsZero():
+		return Status{State: "deleted", Message: "the cluster is being deleted"}
 	case !reached(now, c.ReadyAt):
 		return Status{State: "provisioning", Message: "provisioning"}
 	case !reached(now, c.UpgradedAt):

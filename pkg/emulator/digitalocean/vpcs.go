@@ -31,7 +31,7 @@ func (c *Cloud) createVPC(r *http.Request) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	object, err := change(c, func(s *state, now time.Time) (VPC, error) {
+	object, err := changeFor(c, r, func(s *state, now time.Time) (VPC, error) {
 		place, ok := regionNamed(request.Region)
 		if !ok {
 			return VPC{}, invalid("region is invalid")
@@ -119,7 +119,9 @@ func nextRange(network netip.Prefix) netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom4(bytes), 20)
 }
 
-func (c *Cloud) listVPCs(r *http.Request) (reply, error) { return listed(r, "vpcs", c.VPCs()), nil }
+func (c *Cloud) listVPCs(r *http.Request) (reply, error) {
+	return listed(r, "vpcs", seen(c, vpcs)), nil
+}
 
 func (c *Cloud) getVPC(r *http.Request) (reply, error) {
 	object, err := find(c, func(s *state, _ time.Time) (VPC, error) {
@@ -139,7 +141,7 @@ func (c *Cloud) updateVPC(r *http.Request) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	object, err := change(c, func(s *state, _ time.Time) (VPC, error) {
+	object, err := changeFor(c, r, func(s *state, _ time.Time) (VPC, error) {
 		vpc, err := s.vpc(r.PathValue("vpc"))
 		if err != nil {
 			return VPC{}, err

@@ -20,7 +20,7 @@ func TestMatchPath(t *testing.T) {
 		{"a star for a segment", "/v2/*/1", "/v2/vpcs/1", true},
 		{"a segment that is empty is none", "/v2/vpcs/{id}", "/v2/vpcs/", false},
 		{"two stars for many", "/v2/**", "/v2/kubernetes/clusters/1", true},
-		{"two stars for none", "/v2/vpcs/**", "/v2/vpcs", false},
+		{"two stars for none", "/v2/vpcs/**", "/v2/vpcs", true},
 		{"two stars for an empty one", "/v2/vpcs/**", "/v2/vpcs/", true},
 		{"everything", "/**", "/", true},
 		{"two stars in between are a text", "/**/pools", "/v2/pools", false},

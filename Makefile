@@ -19,7 +19,7 @@ test: generate-check lint unit ## everything that CI runs
 
 .PHONY: unit
 unit: pulumi-cli ## the tests of every package, the end-to-end ones on the real engine included
-	go test -timeout 40m ./...
+	go test -timeout 40m -parallel 4 ./...
 
 .PHONY: race
 race: pulumi-cli ## the tests of the concurrent parts under the race detector

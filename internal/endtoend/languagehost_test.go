@@ -32,7 +32,11 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	if programsDirectory != "" {
+		_ = os.RemoveAll(programsDirectory)
+	}
+	os.Exit(code)
 }
 
 func serveLanguageHost() error {

@@ -7,10 +7,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/pkg/errors"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/plantonhq/project-planton/pkg/kinds"
@@ -18,21 +20,21 @@ import (
 
 const repository = "../.."
 
+// programsDirectory holds what built has built; TestMain removes it.
+var programsDirectory string
+
 // built are the programs and the plugins, built once for all tests.
 var built = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "planton-programs-")
 	if err != nil {
 		return "", err
 	}
-	for _, args := range [][]string{
-		{"build", "-o", dir + "/", "./iac/pulumi/civo/...", "./iac/pulumi/digitalocean/...", "./examples/programs/...",
-			"./cmd/pulumi-resource-civo", "./cmd/pulumi-resource-digitalocean"},
-	} {
-		build := exec.Command("go", args...)
-		build.Dir = repository
-		if output, err := build.CombinedOutput(); err != nil {
-			return "", &exec.Error{Name: "go " + strings.Join(args, " ") + "\n" + string(output), Err: err}
-		}
+	programsDirectory = dir
+	build := exec.Command("go", "build", "-o", dir+"/", "./iac/pulumi/civo/...", "./iac/pulumi/digitalocean/...", "./examples/programs/...",
+		"./cmd/pulumi-resource-civo", "./cmd/pulumi-resource-digitalocean", "./cmd/planton")
+	build.Dir = repository
+	if output, err := build.CombinedOutput(); err != nil {
+		return "", errors.Wrapf(err, "build the programs: %s", output)
 	}
 	return dir, nil
 })
@@ -121,11 +123,7 @@ func (f *folder) try(args ...string) (string, string, error) {
 	var stdout, stderr bytes.Buffer
 	command.Stdout, command.Stderr = &stdout, &stderr
 	err := command.Run()
-	for _, secret := range []string{civoToken, digitaloceanToken} {
-		if strings.Contains(stdout.String()+stderr.String(), secret) {
-			f.t.Errorf("pulumi %s shows a token", strings.Join(args, " "))
-		}
-	}
+	f.checkText("pulumi "+strings.Join(args, " "), stdout.String()+stderr.String())
 	return stdout.String(), stderr.String(), err
 }
 
@@ -138,19 +136,141 @@ func (f *folder) pulumi(args ...string) string {
 	return stdout
 }
 
-// Every program's folder passes `pulumi preview` with the stack-input.json that is committed in it.
-func TestProgramsPreviewTheirStackInput(t *testing.T) {
+// The commands of each program's README, as they stand there, with the stack-input.json that is committed beside it. Only the id
+// of what must exist before is filled in, where the README says to edit the file.
+func TestReadmesOfThePrograms(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
-	s.doksCluster("main") // the cluster that the pool's stack input may name
-	for _, kind := range kinds.All() {
-		path := "iac/pulumi/" + kind.Provider + "/" + strings.ToLower(kind.Name)
-		f := s.folder(path, "CIVO_REGION=LON1")
-		f.pulumi("stack", "init", "preview")
-		if out := f.pulumi("preview"); !strings.Contains(out, "create") {
-			t.Errorf("%s: %s", path, out)
+	var network struct{ ID string }
+	s.call(kinds.Civo, "POST", "/v2/networks", map[string]any{"label": "net", "region": "FRA1"}, &network)
+	var firewall, civoCluster struct{ ID string }
+	s.call(kinds.Civo, "POST", "/v2/firewalls", map[string]any{"name": "fw", "region": "FRA1", "network_id": network.ID, "create_rules": true}, &firewall)
+	s.call(kinds.Civo, "POST", "/v2/kubernetes/clusters", map[string]any{
+		"name": "beside", "region": "FRA1", "network_id": network.ID, "instance_firewall": firewall.ID, "kubernetes_version": "1.30.5-k3s1",
+		"pools": []map[string]any{{"id": "default", "count": 1, "size": "g4s.kube.medium"}},
+	}, &civoCluster)
+	var vpc struct{ VPC struct{ ID string } }
+	s.call(kinds.DigitalOcean, "POST", "/v2/vpcs", map[string]any{"name": "net", "region": "nyc1", "ip_range": "10.10.0.0/16"}, &vpc)
+	for path, id := range map[string]string{
+		"iac/pulumi/civo/civovpc":                                "",
+		"iac/pulumi/civo/civofirewall":                           network.ID,
+		"iac/pulumi/civo/civokubernetescluster":                  network.ID,
+		"iac/pulumi/civo/civokubernetesnodepool":                 civoCluster.ID,
+		"iac/pulumi/digitalocean/digitaloceanvpc":                "",
+		"iac/pulumi/digitalocean/digitaloceankubernetescluster":  vpc.VPC.ID,
+		"iac/pulumi/digitalocean/digitaloceankubernetesnodepool": s.doksCluster("beside"),
+		"examples/programs/clusters":                             "",
+	} {
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			f := s.folder(path)
+			if id != "" {
+				f.fillIn(id)
+			}
+			f.run(t, readmeCommands(t, path))
+		})
+	}
+	if left := len(s.civo.Clusters()) + len(s.digitalocean.Clusters()); left != 2 {
+		t.Errorf("%d clusters are left after the READMEs' destroy, want the two beside", left)
+	}
+}
+
+// The commands of the CLI's page, as they stand there, against emulated clouds whose address the environment names.
+func TestCommandsOfTheCLIPage(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	dir := t.TempDir()
+	examples, err := filepath.Abs(filepath.Join(repository, "examples"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	link(t, examples, filepath.Join(dir, "examples"))
+	f := &folder{shell: s, dir: dir, environ: []string{"PLANTON_STATE_DIR=" + filepath.Join(s.dir, "planton")}}
+	// What asks on a terminal is told yes.
+	f.run(t, `planton() { case $1 in apply|destroy) set -- "$@" --yes ;; esac; `+s.programs+`/planton "$@"; }
+`+readmeCommands(t, "docs/cli.md"))
+	kubeconfig, err := os.ReadFile(filepath.Join(dir, "main.kubeconfig"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := clientcmd.Load(kubeconfig); err != nil {
+		t.Errorf("the kubeconfig cannot be read: %v", err)
+	}
+	if left := s.civo.Clusters(); len(left) != 0 {
+		t.Errorf("left after destroy: %+v", left)
+	}
+}
+
+// fillIn puts an id in the place of the one in the stack input.
+func (f *folder) fillIn(id string) {
+	f.t.Helper()
+	path := filepath.Join(f.dir, "stack-input.json")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	placeholder := regexp.MustCompile(`"value": "[0-9a-f-]{36}"`)
+	if len(placeholder.FindAll(text, -1)) != 1 {
+		f.t.Fatalf("%s has not exactly one id to fill in", path)
+	}
+	if err := os.WriteFile(path, placeholder.ReplaceAll(text, []byte(`"value": "`+id+`"`)), 0o600); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// readmeCommands are the commands of the first console block of a page, or of the README of a folder, as a shell script. What only a person can do is left out:
+// to go to the folder, to give a token, to edit the file; and kubectl, because an emulated cluster runs nothing.
+func readmeCommands(t *testing.T, path string) string {
+	t.Helper()
+	if !strings.HasSuffix(path, ".md") {
+		path += "/README.md"
+	}
+	text, err := os.ReadFile(filepath.Join(repository, path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, block, _ := strings.Cut(string(text), "```console\n")
+	block, _, _ = strings.Cut(block, "```")
+	var script []string
+	for _, line := range strings.Split(strings.TrimSpace(block), "\n") {
+		command, ok := strings.CutPrefix(line, "$ ")
+		if !ok {
+			continue
+		}
+		switch word, _, _ := strings.Cut(command, " "); word {
+		case "pulumi", "planton":
+			script = append(script, command)
+		case "cd", "export", "$EDITOR", "kubectl":
+		default:
+			t.Errorf("%s: this test does not know what to do with %q", path, command)
 		}
 	}
+	if len(script) < 4 {
+		t.Fatalf("%s has only these commands: %q", path, script)
+	}
+	return strings.Join(script, "\n")
+}
+
+// run runs a script in the folder as its user would, who answers every question with yes.
+func (f *folder) run(t *testing.T, script string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), operationTimeout)
+	defer cancel()
+	command := exec.CommandContext(ctx, "bash", "-e", "-x", "-o", "pipefail", "-c", script)
+	command.Dir = f.dir
+	home := t.TempDir()
+	for _, variable := range append(append([]string{}, f.shell.environ...), f.environ...) {
+		if !strings.HasPrefix(variable, "PULUMI_BACKEND_URL=") {
+			command.Env = append(command.Env, variable)
+		}
+	}
+	command.Env = append(command.Env, programEnvironment+"="+f.program, "HOME="+home,
+		"PULUMI_HOME="+f.env["PULUMI_HOME"], "PULUMI_SKIP_CONFIRMATIONS=true",
+		"PATH="+filepath.Dir(f.cli.Path)+string(os.PathListSeparator)+f.env["PATH"])
+	output, err := command.CombinedOutput()
+	if err != nil {
+		t.Errorf("%s: %v\n%s", filepath.Base(f.dir), err, output)
+	}
+	f.checkText("the output of the README's commands", string(output))
 }
 
 // The programs with the Pulumi CLI alone: each folder a stack, references between them by the naming rule.

@@ -403,11 +403,17 @@ func (s *stack) importResource(token, name, id, provider string) {
 
 func (s *stack) checkLog(log string) {
 	s.t.Helper()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, secret := range s.secrets {
-		if strings.Contains(log, secret) {
-			s.t.Errorf("the log of %s has a secret in clear, one that begins with %.8q", s.identity, secret)
+	s.checkText("the log of "+s.identity.String(), log)
+}
+
+// checkText fails the test when a text shows a secret.
+func (w *world) checkText(what, text string) {
+	w.t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, secret := range w.secrets {
+		if strings.Contains(text, secret) {
+			w.t.Errorf("%s has a secret in clear, one that begins with %.8q", what, secret)
 		}
 	}
 }

@@ -74,6 +74,9 @@ func (c *Cloud) Name() string { return cloudName }
 // Requests are the latest calls of the API, oldest first, with secrets taken out.
 func (c *Cloud) Requests() []emulator.Request { return c.log.Requests() }
 
+// Count tells how many of Requests have the method, any for "", and a path that the pattern of [emulator.MatchPath] stands for.
+func (c *Cloud) Count(method, pattern string) int { return c.log.Count(method, pattern) }
+
 // ResetRequests empties what Requests returns.
 func (c *Cloud) ResetRequests() { c.log.Reset() }
 

@@ -14,6 +14,9 @@ import (
 // Requests are the latest requests, oldest first, with nothing secret in them.
 func (c *Cloud) Requests() []emulator.Request { return c.log.Requests() }
 
+// Count tells how many of Requests have the method, any for "", and a path that the pattern of [emulator.MatchPath] stands for.
+func (c *Cloud) Count(method, pattern string) int { return c.log.Count(method, pattern) }
+
 // ForgetRequests empties the list of requests, for tests that look at those of one step.
 func (c *Cloud) ForgetRequests() { c.log.Reset() }
 

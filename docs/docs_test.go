@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 
+	"github.com/plantonhq/project-planton/pkg/emulator/fault"
 	"github.com/plantonhq/project-planton/pkg/kinds"
 	"github.com/plantonhq/project-planton/pkg/manifest"
 )
@@ -56,8 +57,8 @@ func blocks(page, language string) []block {
 // messageName matches the first line of a block that is another message than a manifest: "# civo.yaml, a CivoProviderConfig".
 var messageName = regexp.MustCompile(`^# .*\ba ([A-Z][A-Za-z]+)\n`)
 
-// Every YAML block of every page is a valid manifest, or the message that its first line names, unless that line says that it is a
-// fragment.
+// Every YAML block of every page is a valid manifest, or the message that its first line names, or a fault plan when that line is
+// "# faults.yaml", unless it says that it is a fragment.
 func TestExamplesInPagesAreValid(t *testing.T) {
 	t.Parallel()
 	pages, err := filepath.Glob("*.md")
@@ -77,7 +78,9 @@ func TestExamplesInPagesAreValid(t *testing.T) {
 			checked++
 			text := []byte(strings.Repeat("\n", b.line-1) + b.text)
 			var err error
-			if named := messageName.FindStringSubmatch(b.text); named != nil {
+			if strings.HasPrefix(b.text, "# faults.yaml\n") {
+				_, err = fault.Parse(page, text)
+			} else if named := messageName.FindStringSubmatch(b.text); named != nil {
 				err = manifest.Decode(page, text, newMessage(t, named[1]))
 			} else {
 				_, err = manifest.Parse(page, text)

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +17,8 @@ import (
 	"github.com/civo/civogo"
 	"github.com/digitalocean/godo"
 	"github.com/pkg/errors"
+
+	"github.com/plantonhq/project-planton/pkg/emulator"
 )
 
 // buffer is written by the command while a test reads it.
@@ -198,6 +202,8 @@ func TestRefusals(t *testing.T) {
 		{"a token file that is not there", []string{"--token-file", filepath.Join(broken, "nope")}, "token"},
 		{"a token file that is empty", []string{"--token-file", empty}, "empty"},
 		{"a state that cannot be read", []string{"--civo", "127.0.0.1:0", "--state-dir", broken}, "civo.json"},
+		{"a fault plan that is not there", []string{"--faults", filepath.Join(broken, "nope")}, "fault plan"},
+		{"a fault plan that is none", []string{"--faults", filepath.Join(broken, "civo.json")}, "civo.json"},
 		{"a token as an argument", []string{"the-token"}, "unknown command"},
 	} {
 		t.Run(test.reason, func(t *testing.T) {
@@ -222,5 +228,113 @@ func TestTokenFromTheEnvironment(t *testing.T) {
 	}
 	if _, err := civoClient(t, urls["CIVO_API_URL"], "the-right-token").ListRegions(); err != nil {
 		t.Error(err)
+	}
+}
+
+// faultsOfThePage is the example of a fault plan in docs/cloud-emulator.md.
+func faultsOfThePage(t *testing.T) string {
+	t.Helper()
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "cloud-emulator.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, found := strings.Cut(string(page), "```yaml\n# faults.yaml\n")
+	plan, _, closed := strings.Cut(rest, "```")
+	if !found || !closed {
+		t.Fatal("the page has no fault plan")
+	}
+	path := filepath.Join(t.TempDir(), "faults.yaml")
+	if err := os.WriteFile(path, []byte(plan), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// admin sends a request to the admin route of a cloud.
+func admin(t *testing.T, method, url string, body io.Reader) (status int, answer string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), method, url, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := response.Body.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(text)
+}
+
+// The example of the page does what the page says, on both clouds, and the admin route too.
+func TestFaultsOfThePage(t *testing.T) {
+	t.Parallel()
+	plan := faultsOfThePage(t)
+	urls, _, _ := start(t, "--time-scale", "0", "--faults", plan)
+	ctx, base := t.Context(), urls["DIGITALOCEAN_API_URL"]
+	// Without the retries that godo has when it is made from a token: they would hide what happens.
+	plain, err := godo.New(&http.Client{}, godo.SetBaseURL(base), godo.SetRequestHeaders(map[string]string{"Authorization": "Bearer any-token"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	create := &godo.KubernetesClusterCreateRequest{
+		Name: "one", RegionSlug: "fra1", VersionSlug: "latest",
+		NodePools: []*godo.KubernetesNodePoolCreateRequest{{Name: "default", Size: "s-2vcpu-4gb", Count: 1}},
+	}
+	if _, _, err := plain.Kubernetes.Create(ctx, create); err == nil {
+		t.Error("the answer to the first create was not lost")
+	}
+	clusters, _, err := plain.Kubernetes.List(ctx, nil)
+	if err != nil || len(clusters) != 1 {
+		t.Fatalf("clusters %v: %v", clusters, err)
+	}
+	var statuses []int
+	for range 4 {
+		_, response, _ := plain.Kubernetes.Get(ctx, clusters[0].ID)
+		statuses = append(statuses, response.StatusCode)
+		if wait := response.Header.Get("Retry-After"); (response.StatusCode == http.StatusTooManyRequests) != (wait == "1") {
+			t.Errorf("%d with Retry-After %q", response.StatusCode, wait)
+		}
+	}
+	if !slices.Equal(statuses, []int{200, 429, 429, 200}) {
+		t.Errorf("the reads were answered %v", statuses)
+	}
+
+	civoURL := urls["CIVO_API_URL"]
+	network, err := civoClient(t, civoURL, "any-token").NewNetwork("unseen")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := civoClient(t, civoURL, "any-token").GetNetwork(network.ID); !errors.Is(err, civogo.DatabaseNetworkNotFoundError) {
+		t.Errorf("the new network: %v", err)
+	}
+
+	if status, text := admin(t, http.MethodGet, base+"/_emulator/faults", nil); status != http.StatusOK || !strings.Contains(text, `"strikes":[{"fault":0,"kind":"lost_answer"`) {
+		t.Errorf("GET: %d %s", status, text)
+	}
+	if status, _ := admin(t, http.MethodDelete, civoURL+"/_emulator/faults", nil); status != http.StatusNoContent {
+		t.Errorf("DELETE: %d", status)
+	}
+	if _, err := civoClient(t, civoURL, "any-token").GetNetwork(network.ID); err != nil {
+		t.Errorf("the network after the plan was lifted: %v", err)
+	}
+	text, err := os.Open(plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = text.Close() }()
+	if status, answer := admin(t, http.MethodPut, civoURL+"/_emulator/faults", text); status != http.StatusOK || !strings.Contains(answer, `"seed":7`) {
+		t.Errorf("PUT: %d %s", status, answer)
+	}
+	_, answer := admin(t, http.MethodGet, base+"/_emulator/requests?method=POST&path=/v2/kubernetes/clusters", nil)
+	var creates []emulator.Request
+	if err := json.Unmarshal([]byte(answer), &creates); err != nil || len(creates) != 1 || !slices.Equal(creates[0].Faults, []string{"lost_answer"}) {
+		t.Errorf("creates: %s (%v)", answer, err)
 	}
 }

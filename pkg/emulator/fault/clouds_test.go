@@ -45,11 +45,11 @@ type bench struct {
 	// networks counts what is there but the default networks, whatever reads see.
 	networks func() int
 
-	networksPath, poolsPath             string
-	building, running, deleting, absent string
-	notFound                            func(error) bool
-	inUse                               func(error) bool
-	refused                             func(err error, kind fault.Kind, status int) bool
+	networksPath, poolsPath     string
+	building, running, deleting string
+	notFound                    func(error) bool
+	inUse                       func(error) bool
+	refused                     func(err error, kind fault.Kind, status int) bool
 }
 
 // onBothClouds runs a test on each cloud, with a plan in force.

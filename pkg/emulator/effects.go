@@ -3,6 +3,7 @@ package emulator
 import (
 	"context"
 	"math"
+	"net"
 	"net/http"
 	"time"
 )
@@ -71,11 +72,39 @@ func WriteGatewayError(w http.ResponseWriter, status int) {
 	writeText(w, gatewayPage, status, http.StatusText(status))
 }
 
+// notes are what an Options.Intercept tells [Handler] of a request.
+type notes struct {
+	faults []string
+	drop   bool
+}
+
 type notesKey struct{}
 
 // NoteFault has the log say that a fault struck a request; see Request.Faults. An Options.Intercept calls it.
 func NoteFault(r *http.Request, name string) {
-	if notes, ok := r.Context().Value(notesKey{}).(*[]string); ok {
-		*notes = append(*notes, name)
+	if noted, ok := r.Context().Value(notesKey{}).(*notes); ok {
+		noted.faults = append(noted.faults, name)
 	}
+}
+
+// DropConnection has the request's connection reset in place of an answer, once the request is in the log and the Options.Intercept
+// that calls it has returned, which must not have answered.
+func DropConnection(r *http.Request) {
+	noted, ok := r.Context().Value(notesKey{}).(*notes)
+	if !ok {
+		panic(http.ErrAbortHandler) // not behind Handler
+	}
+	noted.drop = true
+}
+
+// reset ends a connection without an answer, by a TCP reset where there is a connection to be had.
+func reset(w http.ResponseWriter) {
+	connection, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	if tcp, ok := connection.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0) // what is closed without lingering is reset
+	}
+	_ = connection.Close()
 }

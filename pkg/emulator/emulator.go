@@ -40,7 +40,8 @@ type Options struct {
 	OnRequest func(Request)
 
 	// Intercept, when set, is called in place of the cloud's handler, which it gets as next: it may delay, refuse, answer
-	// itself, or drop the connection by a panic with [http.ErrAbortHandler]. What it answers is recorded as any answer is.
+	// itself, have effects on objects ([WithEffects]), or drop the connection, by [DropConnection] or by a panic with
+	// [http.ErrAbortHandler]. What it answers is recorded as any answer is.
 	Intercept func(w http.ResponseWriter, r *http.Request, next http.Handler)
 }
 

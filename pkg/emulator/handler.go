@@ -34,8 +34,8 @@ func Handler(options Options, log *Log, next http.Handler) http.Handler {
 			r.Body = io.NopCloser(rest)
 		}
 
-		var faults []string
-		r = r.WithContext(context.WithValue(r.Context(), notesKey{}, &faults))
+		var noted notes
+		r = r.WithContext(context.WithValue(r.Context(), notesKey{}, &noted))
 		recorder := &statusRecorder{ResponseWriter: w}
 		// Deferred, so that a connection dropped by a panic with http.ErrAbortHandler is recorded too. The answer ends when
 		// this handler returns, so a client that has read all of it finds its request in the log.
@@ -49,11 +49,14 @@ func Handler(options Options, log *Log, next http.Handler) http.Handler {
 				Body:     redact.body(body),
 				Status:   recorder.status,
 				Duration: time.Since(start),
-				Faults:   faults,
+				Faults:   noted.faults,
 			}
 			log.Add(request)
 			if options.OnRequest != nil {
 				options.OnRequest(request)
+			}
+			if noted.drop {
+				reset(w)
 			}
 		}()
 
@@ -62,7 +65,7 @@ func Handler(options Options, log *Log, next http.Handler) http.Handler {
 		} else {
 			next.ServeHTTP(recorder, r)
 		}
-		if recorder.status == 0 && !recorder.hijacked {
+		if recorder.status == 0 && !recorder.hijacked && !noted.drop {
 			recorder.WriteHeader(http.StatusOK) // what net/http does for a handler that writes nothing
 		}
 	})

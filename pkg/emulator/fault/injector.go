@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"strconv"
 	"sync"
@@ -257,11 +256,11 @@ func (i *Injector) answer(w http.ResponseWriter, r *http.Request, next http.Hand
 	refusal := emulator.Refusal{}
 	switch fault.Kind {
 	case Reset:
-		drop(w)
+		emulator.DropConnection(r)
 		return
 	case LostAnswer:
 		next.ServeHTTP(&answer{header: http.Header{}}, r)
-		drop(w)
+		emulator.DropConnection(r)
 		return
 	case Truncate:
 		whole := &answer{header: http.Header{}}
@@ -286,18 +285,6 @@ func (i *Injector) answer(w http.ResponseWriter, r *http.Request, next http.Hand
 		w.Header().Set("Retry-After", strconv.Itoa(int((fault.RetryAfter+time.Second-1)/time.Second)))
 	}
 	i.cloud.Refuse(w, r, refusal)
-}
-
-// drop ends the connection without an answer, by a reset where there is a TCP connection to be had.
-func drop(w http.ResponseWriter) {
-	connection, _, err := http.NewResponseController(w).Hijack()
-	if err != nil {
-		panic(http.ErrAbortHandler)
-	}
-	if tcp, ok := connection.(*net.TCPConn); ok {
-		_ = tcp.SetLinger(0) // what is closed without lingering is reset
-	}
-	_ = connection.Close()
 }
 
 // answer keeps what the cloud answers.

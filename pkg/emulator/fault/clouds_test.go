@@ -28,6 +28,7 @@ type api interface {
 	createCluster(name, networkID, firewallID string) (id string, err error)
 	getCluster(id string) (state string, err error)
 	listClusters() (ids []string, err error)
+	upgradeCluster(id string) error
 	deleteCluster(id string) error
 	createPool(clusterID, name string) (id string, err error)
 	getPool(clusterID, id string) (states []string, err error)
@@ -45,11 +46,11 @@ type bench struct {
 	// networks counts what is there but the default networks, whatever reads see.
 	networks func() int
 
-	networksPath, poolsPath     string
-	building, running, deleting string
-	notFound                    func(error) bool
-	inUse                       func(error) bool
-	refused                     func(err error, kind fault.Kind, status int) bool
+	networksPath, poolsPath                string
+	building, running, upgrading, deleting string
+	notFound                               func(error) bool
+	inUse                                  func(error) bool
+	refused                                func(err error, kind fault.Kind, status int) bool
 }
 
 // onBothClouds runs a test on each cloud, with a plan in force.
@@ -89,7 +90,7 @@ func start(t *testing.T, name string, options emulator.Options, plan fault.Plan)
 			return civoAPI{client}
 		}
 		b.networksPath, b.poolsPath = "/v2/networks", "/v2/kubernetes/clusters/{id}/pools"
-		b.building, b.running, b.deleting = "BUILDING", "ACTIVE", "DELETING"
+		b.building, b.running, b.upgrading, b.deleting = "BUILDING", "ACTIVE", "UPGRADING", "DELETING"
 		b.notFound = func(err error) bool {
 			return errors.Is(err, civogo.DatabaseNetworkNotFoundError) || errors.Is(err, civogo.DatabaseKubernetesClusterNotFoundError) ||
 				errors.Is(err, civogo.DatabaseFirewallNotFoundError) || errors.Is(err, civogo.DatabaseClusterPoolNotFoundError)
@@ -137,7 +138,7 @@ func start(t *testing.T, name string, options emulator.Options, plan fault.Plan)
 			return digitalOceanAPI{t, client}
 		}
 		b.networksPath, b.poolsPath = "/v2/vpcs", "/v2/kubernetes/clusters/{id}/node_pools"
-		b.building, b.running, b.deleting = "provisioning", "running", "deleted"
+		b.building, b.running, b.upgrading, b.deleting = "provisioning", "running", "upgrading", "deleted"
 		b.notFound = func(err error) bool { return status(err) == http.StatusNotFound }
 		b.inUse = func(err error) bool { return status(err) == http.StatusConflict }
 		b.refused = func(err error, kind fault.Kind, want int) bool {
@@ -291,6 +292,11 @@ func (c civoAPI) listClusters() (ids []string, err error) {
 	return ids, nil
 }
 
+func (c civoAPI) upgradeCluster(id string) error {
+	_, err := c.UpdateKubernetesCluster(id, &civogo.KubernetesClusterConfig{KubernetesVersion: "1.31.6-k3s1", Region: c.Region})
+	return err
+}
+
 func (c civoAPI) deleteCluster(id string) error {
 	_, err := c.DeleteKubernetesCluster(id)
 	return err
@@ -368,7 +374,7 @@ func (c digitalOceanAPI) getFirewall(id string) error {
 
 func (c digitalOceanAPI) createCluster(name, networkID, _ string) (string, error) {
 	made, _, err := c.Kubernetes.Create(c.t.Context(), &godo.KubernetesClusterCreateRequest{
-		Name: name, RegionSlug: "fra1", VersionSlug: "latest", VPCUUID: networkID,
+		Name: name, RegionSlug: "fra1", VersionSlug: "1.31.1-do.4", VPCUUID: networkID,
 		NodePools: []*godo.KubernetesNodePoolCreateRequest{{Name: "default", Size: "s-2vcpu-4gb", Count: 1}},
 	})
 	if err != nil {
@@ -391,6 +397,15 @@ func (c digitalOceanAPI) listClusters() (ids []string, err error) {
 		ids = append(ids, cluster.ID)
 	}
 	return ids, err
+}
+
+func (c digitalOceanAPI) upgradeCluster(id string) error {
+	offered, _, err := c.Kubernetes.GetUpgrades(c.t.Context(), id)
+	if err != nil {
+		return err
+	}
+	_, err = c.Kubernetes.Upgrade(c.t.Context(), id, &godo.KubernetesClusterUpgradeRequest{VersionSlug: offered[0].Slug})
+	return err
 }
 
 func (c digitalOceanAPI) deleteCluster(id string) error {

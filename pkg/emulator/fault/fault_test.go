@@ -241,6 +241,18 @@ func TestStuck(t *testing.T) {
 		if states := must(b.getPool(id, pool))(t); len(states) != 1 || states[0] == b.running {
 			t.Errorf("the nodes of a pool whose deletion is stuck are %v", states)
 		}
+		check(t, b.Lift())
+		if states, err := b.getPool(id, pool); !b.notFound(err) {
+			t.Errorf("the deleted pool: %v, nodes %v", err, states)
+		}
+
+		stuck("*")
+		check(t, b.upgradeCluster(id))
+		wantState(id, b.upgrading)
+		check(t, b.Lift())
+		wantState(id, b.running)
+
+		stuck("DELETE")
 		check(t, b.deleteCluster(id))
 		check(t, b.deleteCluster(id)) // again, to no effect
 		wantState(id, b.deleting)

@@ -238,8 +238,10 @@ func (i *Injector) intercept(w http.ResponseWriter, r *http.Request, next http.H
 
 	i.serving.RLock()
 	defer i.serving.RUnlock()
-	if i.run != run {
-		h = hit{} // the plan was lifted meanwhile
+	select {
+	case <-run.lifted: // meanwhile
+		h = hit{}
+	default:
 	}
 	if h.effects != (emulator.Effects{}) {
 		r = r.WithContext(emulator.WithEffects(r.Context(), h.effects))

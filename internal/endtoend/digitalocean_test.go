@@ -355,6 +355,16 @@ func TestDigitalOceanKubernetesClusterImportAndReplace(t *testing.T) {
 			t.Errorf("preview of %s: %v, want a replacement", reason, got)
 		}
 	}
+
+	// And for real: the old one is gone before the new one comes, because names are unique.
+	s.target = parse(t, strings.Replace(manifest, "nyc1", "nyc3", 1))
+	if got, _ := s.up(); got["replace"] != 1 {
+		t.Errorf("up of another region: %v, want a replacement", got)
+	}
+	if replaced := w.doksNamed("prod-k8s"); replaced.ID == id || replaced.Region != "nyc3" {
+		t.Errorf("the cluster is %s in %s, want another one in nyc3", replaced.ID, replaced.Region)
+	}
+	s.expectSettled()
 }
 
 const digitaloceanPoolManifest = `

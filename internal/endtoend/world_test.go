@@ -476,6 +476,11 @@ func (s *stack) live(text string, created changes, check func(t *testing.T), ste
 			step.check(s.t)
 		}
 	}
+	// What the cloud says is what the state says, and what the manifest says.
+	if got := s.refresh(); len(got) != 0 {
+		s.t.Errorf("refresh found %v", got)
+	}
+	s.expectSettled()
 }
 
 // pluginsUnderTest is what the environment asks for: native or official.

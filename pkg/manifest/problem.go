@@ -31,6 +31,8 @@ const (
 	RuleStack = "stack"
 	// RuleReference is broken by a reference that points at nothing.
 	RuleReference = "reference"
+	// RuleRegion: no region is given, and none can be told.
+	RuleRegion = "region"
 )
 
 // Problem is one thing that is wrong.

@@ -82,7 +82,8 @@ var (
 	unreachableWords = regexp.MustCompile(`(?i)connection refused|no such host|i/o timeout|network is unreachable|no route to host|` +
 		`tls handshake|x509:|connection reset|unexpected EOF|: EOF|dial tcp|proxyconnect|server misbehaving|` +
 		`\b429\b|too many requests|\b50[0234]\b|service unavailable|bad gateway|gateway timeout|internal server error`)
-	refusedWords = regexp.MustCompile(`(?i)\brefus(ed|es)\b|is known to crash|cannot be changed|immutable`)
+	refusedWords = regexp.MustCompile(`(?i)\brefus(ed|es)\b|is known to crash|cannot be changed|immutable|` +
+		`cannot go back|could only get there by replacing|cannot undo|cannot turn off`)
 	missingWords = regexp.MustCompile(`but its stack .* (cannot be read|has no such output)`)
 )
 

@@ -159,6 +159,8 @@ func (e *Engine) open(
 		environment["PULUMI_BACKEND_URL"] = backendURL
 	}
 	if provider != "" {
+		// A plugin on PATH goes before the installed ones, and nobody could tell whether it is the chosen one.
+		environment["PULUMI_IGNORE_AMBIENT_PLUGINS"] = "true"
 		if w.plugins, err = e.servePlugin(ctx, provider); err != nil {
 			return nil, errors.Wrap(firstError(err, w.close()), "start the provider plugin")
 		}

@@ -103,33 +103,33 @@ func (s *Set) Members() []Member { return s.members }
 
 // Up provisions every manifest, and stops at the first that fails. The results are those of the manifests that were begun.
 func (s *Set) Up(ctx context.Context) ([]*Result, error) {
-	if err := s.CheckReferences(ctx); err != nil {
+	if err := s.check(ctx); err != nil {
 		return nil, err
 	}
-	return s.each(ctx, s.members, s.engine.Up)
+	return s.each(ctx, s.members, s.up)
 }
 
 // Preview tells what Up would do. What depends on an output that does not exist yet is not known.
 func (s *Set) Preview(ctx context.Context) ([]*Result, error) {
-	if err := s.CheckReferences(ctx); err != nil {
+	if err := s.check(ctx); err != nil {
 		return nil, err
 	}
-	return s.each(ctx, s.members, s.engine.Preview)
+	return s.each(ctx, s.members, s.preview)
 }
 
 // Refresh makes the states of the manifests' stacks what the cloud is.
 func (s *Set) Refresh(ctx context.Context) ([]*Result, error) {
-	return s.each(ctx, s.members, s.engine.Refresh)
+	return s.each(ctx, s.members, alone(s.engine.Refresh))
 }
 
 // PreviewDestroy tells what Destroy would do.
 func (s *Set) PreviewDestroy(ctx context.Context) ([]*Result, error) {
-	return s.each(ctx, s.reversed(), s.engine.PreviewDestroy)
+	return s.each(ctx, s.reversed(), alone(s.engine.PreviewDestroy))
 }
 
 // Destroy deletes the resources of every manifest, in the reverse order, and stops at the first that fails.
 func (s *Set) Destroy(ctx context.Context) ([]*Result, error) {
-	return s.each(ctx, s.reversed(), s.engine.Destroy)
+	return s.each(ctx, s.reversed(), alone(s.engine.Destroy))
 }
 
 func (s *Set) reversed() []Member {
@@ -140,8 +140,13 @@ func (s *Set) reversed() []Member {
 	return reversed
 }
 
+// alone is an operation that needs to know nothing of the set.
+func alone(operation func(context.Context, Stack) (*Result, error)) func(context.Context, Member, Stack) (*Result, error) {
+	return func(ctx context.Context, _ Member, stack Stack) (*Result, error) { return operation(ctx, stack) }
+}
+
 func (s *Set) each(
-	ctx context.Context, members []Member, operation func(context.Context, Stack) (*Result, error),
+	ctx context.Context, members []Member, operation func(context.Context, Member, Stack) (*Result, error),
 ) ([]*Result, error) {
 	results := make([]*Result, 0, len(members))
 	for _, member := range members {
@@ -149,7 +154,7 @@ func (s *Set) each(
 		if err != nil {
 			return results, errors.Wrap(err, member.Manifest.String())
 		}
-		result, err := operation(ctx, stack)
+		result, err := operation(ctx, member, stack)
 		if result != nil {
 			results = append(results, result)
 		}
@@ -336,6 +341,42 @@ func unknownString() pulumi.StringOutput {
 
 // regionField is the field of a spec that names the region.
 const regionField = "region"
+
+// check finds what is wrong with the set before anything is begun.
+func (s *Set) check(ctx context.Context) error {
+	if err := s.CheckReferences(ctx); err != nil {
+		return err
+	}
+	return s.checkRegions(ctx)
+}
+
+// checkRegions names the manifests of Civo that neither name a region nor can be told one. The error is a *manifest.Error.
+func (s *Set) checkRegions(ctx context.Context) error {
+	if s.configs.Civo.GetDefaultRegion() != 0 {
+		return nil
+	}
+	var problems []manifest.Problem
+	for _, member := range s.members {
+		if member.Manifest.Kind.Provider != kinds.Civo {
+			continue
+		}
+		target, err := s.withRegion(ctx, member)
+		if err != nil {
+			return err
+		}
+		spec := kinds.Spec(target).ProtoReflect()
+		if field := spec.Descriptor().Fields().ByName(regionField); field == nil || spec.Has(field) {
+			continue
+		}
+		problems = append(problems, member.Manifest.Problem("spec.region", manifest.RuleRegion,
+			"there is none, and what the resource belongs to does not tell it: give the region here, or a defaultRegion in the "+
+				"provider config, or set CIVO_REGION"))
+	}
+	if len(problems) > 0 {
+		return &manifest.Error{Problems: problems}
+	}
+	return nil
+}
 
 // withRegion is the manifest of a member, with the region of the resource that it refers to where it names none.
 func (s *Set) withRegion(ctx context.Context, member Member) (proto.Message, error) {

@@ -193,20 +193,59 @@ spec:
 	}
 }
 
+// A region that nobody tells is a problem of the manifest, found before anything is begun.
+func TestRegionIsMissing(t *testing.T) {
+	t.Parallel()
+	pool := parse(t, `apiVersion: civo.project-planton.org/v1
+kind: CivoKubernetesNodePool
+metadata: {name: main}
+spec:
+  nodePoolName: main
+  cluster: {value: 2b8e4a52-35a1-4c0e-8a36-5b5f3e8d7c90}
+  size: g4s.kube.medium
+  nodeCount: 1
+`)
+	for name, tc := range map[string]struct {
+		reason string
+		config *civov1.CivoProviderConfig
+		want   int
+	}{
+		"None":    {reason: "no config tells a region", want: 1},
+		"Token":   {reason: "a config without a region tells none", config: &civov1.CivoProviderConfig{ApiToken: "x"}, want: 1},
+		"Default": {reason: "the config's default region counts", config: &civov1.CivoProviderConfig{DefaultRegion: civov1.CivoRegion_lon1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			set, err := (&Engine{}).NewSet(pool, ProviderConfigs{Civo: tc.config})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var problems *manifest.Error
+			if err := set.checkRegions(t.Context()); err != nil && !errors.As(err, &problems) {
+				t.Fatal(err)
+			}
+			if problems == nil && tc.want > 0 || problems != nil && (len(problems.Problems) != tc.want || problems.Problems[0].FieldPath != "spec.region") {
+				t.Errorf("%s: got %v", tc.reason, problems)
+			}
+		})
+	}
+}
+
 func TestKindOfText(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]ErrorKind{
-		"GET https://api.civo.com/v2/regions: 401 Unauthorized":                Credentials,
-		"AuthenticationError: requires_authentication":                         Credentials,
-		"Unable to authenticate you":                                           Credentials,
-		"dial tcp 127.0.0.1:1: connect: connection refused":                    Unreachable,
-		"429 Too Many Requests":                                                Unreachable,
-		"503 Service Unavailable":                                              Unreachable,
-		"the stack is currently locked by 1 lock(s)":                           Conflict,
-		"database_firewall_duplicate_name":                                     Failed,
-		"quota_limit_reached: 401k is the limit":                               Failed,
-		"refused: the official plugin is known to crash on this change":        Refused,
-		"spec.network refers to output x of y, but its stack z cannot be read": NotFound,
+		"GET https://api.civo.com/v2/regions: 401 Unauthorized":         Credentials,
+		"AuthenticationError: requires_authentication":                  Credentials,
+		"Unable to authenticate you":                                    Credentials,
+		"dial tcp 127.0.0.1:1: connect: connection refused":             Unreachable,
+		"429 Too Many Requests":                                         Unreachable,
+		"503 Service Unavailable":                                       Unreachable,
+		"the stack is currently locked by 1 lock(s)":                    Conflict,
+		"database_firewall_duplicate_name":                              Failed,
+		"quota_limit_reached: 401k is the limit":                        Failed,
+		"refused: the official plugin is known to crash on this change": Refused,
+		"kubernetesVersion: 1.29.0-k3s1 is lower than the cluster's 1.30.5-k3s1, and a cluster cannot go back": Refused,
+		"spec.network refers to output x of y, but its stack z cannot be read":                                 NotFound,
 	} {
 		if got := kindOfText(text); got != want {
 			t.Errorf("%q: got %s, want %s", text, got, want)

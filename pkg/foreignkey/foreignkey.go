@@ -44,7 +44,8 @@ func (r Reference) String() string {
 }
 
 // Of returns the references of a manifest, in the order of its fields. Fields with a literal value are not among them. It fails
-// when a reference names no kind and its field has no default one, or when it points at something that is no output of the kind.
+// when a reference names no kind and its field has no default one, when it points at something that is no output of the kind, and when
+// it points at a resource of another cloud.
 func Of(target proto.Message) ([]Reference, error) {
 	var found []Reference
 	err := walk(target.ProtoReflect(), "", func(path string, options proto.Message, value *foreignkeyv1.StringValueOrRef) error {
@@ -54,6 +55,10 @@ func Of(target proto.Message) ([]Reference, error) {
 		reference, err := parse(path, options, value)
 		if err != nil {
 			return err
+		}
+		if kind, ok := kinds.Of(target); ok && kind.Provider != reference.Kind.Provider {
+			return errors.Errorf("%s.value_from.kind: a %s cannot take this from a %s, which lives on another cloud",
+				path, kind.Name, reference.Kind.Name)
 		}
 		found = append(found, reference)
 		return nil

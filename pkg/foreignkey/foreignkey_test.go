@@ -73,6 +73,13 @@ func TestOf(t *testing.T) {
 			target:  cluster("a", ref(&foreignkeyv1.ValueFromRef{Name: "net", FieldPath: "status.outputs.vpc_id"}), nil),
 			wantErr: "network_id, cidr_block",
 		},
+		"another cloud": {
+			reason: "What lives on another cloud has nothing that this one could use.",
+			target: cluster("a", ref(&foreignkeyv1.ValueFromRef{
+				Name: "net", Kind: cloudresourcekind.CloudResourceKind_DigitalOceanVpc, FieldPath: "status.outputs.vpc_id",
+			}), nil),
+			wantErr: "lives on another cloud",
+		},
 		"not an output": {
 			reason:  "Only outputs can be referred to.",
 			target:  cluster("a", ref(&foreignkeyv1.ValueFromRef{Name: "net", FieldPath: "metadata.name"}), nil),

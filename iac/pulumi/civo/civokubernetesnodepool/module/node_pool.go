@@ -65,7 +65,7 @@ func nodePool(
 		// From the first up on, the number of nodes is the autoscaler's.
 		opts = append(opts, pulumi.IgnoreChanges([]string{"nodeCount"}))
 		if err := ctx.Log.Warn(fmt.Sprintf("node pool %q is set up for a cluster autoscaler, but this module installs none: "+
-			"until one (1.28 or later) runs in the cluster with --cloud-provider=civo %s, the pool keeps its %d nodes",
+			"until one (1.28 or later) runs in the cluster with --cloud-provider=civo %s, the pool keeps its size of %d",
 			spec.NodePoolName, locals.Bounds.NodesFlag(spec.NodePoolName), locals.Bounds.FirstCount()), nil); err != nil {
 			return nil, err
 		}

@@ -368,7 +368,7 @@ func StackInput[M proto.Message](t *testing.T, input M) {
 // Endpoint returns the cases of an optional URL of an API at a path.
 func Endpoint[M proto.Message](path string) []Case[M] {
 	return slices.Concat(
-		Accepts[M](path, "URLs", nil, "", "https://api.civo.com", "http://127.0.0.1:8080", "https://proxy.example.com/", "http://[::1]:8080"),
+		Accepts[M](path, "URLs", nil, "", "https://api.civo.com", "http://127.0.0.1:8080", "https://gateway.example.com/", "http://[::1]:8080"),
 		Rejects[M](path, "http_endpoint", "not a URL of an API", "api.civo.com", "127.0.0.1:8080", "ftp://api.civo.com", "https://", "https:///v2", "http://a b", "HTTPS:api.civo.com", "https://user:secret@api.civo.com", "https://api.civo.com?region=fra1", "https://api.civo.com/#v2"),
 	)
 }

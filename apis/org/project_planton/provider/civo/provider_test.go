@@ -17,7 +17,7 @@ func TestCivoProviderConfig(t *testing.T) {
 		Accepts[config]("object_store_access_id", "not needed for these kinds", nil, "id"),
 		Accepts[config]("object_store_secret_key", "not needed for these kinds", nil, "key"),
 		Endpoint[config]("api_endpoint"),
-		Accepts[config]("api_endpoint", "a path is kept: /v2 is put behind it", "https://proxy.example.com/civo", "https://proxy.example.com/civo/"),
+		Accepts[config]("api_endpoint", "a path is kept: /v2 is put behind it", "https://gateway.example.com/civo", "https://gateway.example.com/civo/"),
 	)
 }
 

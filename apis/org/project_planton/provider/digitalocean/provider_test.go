@@ -18,7 +18,7 @@ func TestDigitalOceanProviderConfig(t *testing.T) {
 		Accepts[config]("spaces_secret_key", "not needed for these kinds", nil, "key"),
 		Endpoint[config]("api_endpoint"),
 		Accepts[config]("api_endpoint", "the path that the client itself uses", "https://api.digitalocean.com/v2", "https://api.digitalocean.com/v2/"),
-		Rejects[config]("api_endpoint", "digitalocean_endpoint", "the client would drop the path", "https://proxy.example.com/digitalocean", "https://api.digitalocean.com/v3", "https://a.b//"),
+		Rejects[config]("api_endpoint", "digitalocean_endpoint", "the client would drop the path", "https://gateway.example.com/digitalocean", "https://api.digitalocean.com/v3", "https://a.b//"),
 	)
 }
 

@@ -1,9 +1,11 @@
 package validationtest
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 
 	"buf.build/go/protovalidate"
 	"google.golang.org/protobuf/proto"
@@ -29,17 +31,15 @@ func uncovered(md protoreflect.MessageDescriptor, expected []Violation) []Violat
 var brackets = regexp.MustCompile(`\["[^"]*"\]|\[[0-9]+\]`)
 
 // Rules returns the rules of a message and of the messages inside it as their descriptors carry them, with [] for every
-// index and key. A rule that another one of the same field shadows (required, and greater than 0) is left out: it
-// can never be broken alone.
+// index and key, ordered by path and id. A rule that another one of the same field shadows (required, and greater than 0)
+// is left out: it can never be broken alone.
 func Rules(md protoreflect.MessageDescriptor) []Violation {
 	rules := messageRules("", md)
-	var unique []Violation
-	for _, rule := range rules {
-		if !slices.Contains(unique, rule) {
-			unique = append(unique, rule)
-		}
-	}
-	return unique
+	// protoreflect ranges over extensions in no order.
+	slices.SortFunc(rules, func(a, b Violation) int {
+		return cmp.Or(strings.Compare(a.Field, b.Field), strings.Compare(a.Rule, b.Rule))
+	})
+	return slices.Compact(rules)
 }
 
 func messageRules(path string, md protoreflect.MessageDescriptor) []Violation {

@@ -160,7 +160,8 @@ func IPv4Network[M proto.Message](path string) []Case[M] {
 func CivoTags[M proto.Message](path string) []Case[M] {
 	return slices.Concat(
 		Accepts[M](path, "tags", nil, []string{"prod", "team:data", "a"}, []string{strings.Repeat("t", 255)}),
-		Rejects[M](path+"[0]", "civo_tag", "Civo separates tags by spaces", "", "two words", "tab\ttag", "new\nline", strings.Repeat("t", 256)),
+		Rejects[M](path+"[0]", "civo_tag", "Civo separates tags by spaces", "", "two words", "tab\ttag", "new\nline",
+			"vertical\vtab", "next\u0085line", "no\u00a0break", "em\u2003space", strings.Repeat("t", 256)),
 		Rejects[M](path, "repeated.unique", "the same tag twice", []string{"prod", "prod"}),
 	)
 }
@@ -369,7 +370,8 @@ func StackInput[M proto.Message](t *testing.T, input M) {
 func Endpoint[M proto.Message](path string) []Case[M] {
 	return slices.Concat(
 		Accepts[M](path, "URLs", nil, "", "https://api.civo.com", "http://127.0.0.1:8080", "https://gateway.example.com/", "http://[::1]:8080"),
-		Rejects[M](path, "http_endpoint", "not a URL of an API", "api.civo.com", "127.0.0.1:8080", "ftp://api.civo.com", "https://", "https:///v2", "http://a b", "HTTPS:api.civo.com", "https://user:secret@api.civo.com", "https://api.civo.com?region=fra1", "https://api.civo.com/#v2"),
+		Rejects[M](path, "http_endpoint", "not a URL of an API", "api.civo.com", "127.0.0.1:8080", "ftp://api.civo.com", "https://", "https:///v2", "http://a b", "HTTPS:api.civo.com", "https://user:secret@api.civo.com", "https://api.civo.com?region=fra1", "https://api.civo.com/#v2",
+			"https://api%2ecivo.com"),
 	)
 }
 

@@ -116,6 +116,12 @@ func Of(t testing.TB, m proto.Message) []Violation {
 	return found
 }
 
+// Keeps tells whether a message keeps the rules of the field at a path, whatever else is wrong with it.
+func Keeps(t testing.TB, m proto.Message, path string) bool {
+	t.Helper()
+	return !slices.ContainsFunc(Of(t, m), func(v Violation) bool { return v.Field == path })
+}
+
 // Accepts makes a case for each value: with it at path the message stays valid. A nil value clears the field.
 func Accepts[M proto.Message](path, reason string, values ...any) []Case[M] {
 	return casesOf[M](path, "accepts", reason, values, nil)

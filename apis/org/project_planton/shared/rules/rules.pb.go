@@ -212,10 +212,10 @@ const file_org_project_planton_shared_rules_rules_proto_rawDesc = "" +
 	"\x0enode_label_key\x12\x9a\x01must not use a reserved prefix (node-role.kubernetes.io/, kubernetes.io/, doks.digitalocean.com/): the platform rejects it or the pool never becomes ready\x1a\x89\x01!rule || !(this.startsWith('node-role.kubernetes.io/') || this.startsWith('kubernetes.io/') || this.startsWith('doks.digitalocean.com/'))R\fnodeLabelKey:\xd0\x01\n" +
 	"\ftaint_effect\x12\x19.buf.validate.StringRules\x18\xaa\x9b\f \x01(\bB\x8f\x01\xc2H\x8b\x01\n" +
 	"\x88\x01\n" +
-	"\ftaint_effect\x126must be one of NoSchedule, PreferNoSchedule, NoExecute\x1a@!rule || this in ['NoSchedule', 'PreferNoSchedule', 'NoExecute']R\vtaintEffect:\xc9\x01\n" +
-	"\bcivo_tag\x12\x19.buf.validate.StringRules\x18\xab\x9b\f \x01(\bB\x90\x01\xc2H\x8c\x01\n" +
-	"\x89\x01\n" +
-	"\bcivo_tag\x12Omust be 1 to 255 characters without white space (Civo separates tags by spaces)\x1a,!rule || this.matches('^[^ \\t\\r\\n]{1,255}$')R\acivoTag:\xc4\x01\n" +
+	"\ftaint_effect\x126must be one of NoSchedule, PreferNoSchedule, NoExecute\x1a@!rule || this in ['NoSchedule', 'PreferNoSchedule', 'NoExecute']R\vtaintEffect:\xd5\x01\n" +
+	"\bcivo_tag\x12\x19.buf.validate.StringRules\x18\xab\x9b\f \x01(\bB\x9c\x01\xc2H\x98\x01\n" +
+	"\x95\x01\n" +
+	"\bcivo_tag\x12Omust be 1 to 255 characters without white space (Civo separates tags by spaces)\x1a8!rule || this.matches('^[^\\\\s\\\\v\\\\x{85}\\\\p{Z}]{1,255}$')R\acivoTag:\xc4\x01\n" +
 	"\x10digitalocean_tag\x12\x19.buf.validate.StringRules\x18\xac\x9b\f \x01(\bB|\xc2Hy\n" +
 	"w\n" +
 	"\x10digitalocean_tag\x121must be 1 to 255 letters, digits, ':', '-' or '_'\x1a0!rule || this.matches('^[A-Za-z0-9:_-]{1,255}$')R\x0fdigitaloceanTag:\xde\x01\n" +
@@ -232,10 +232,10 @@ const file_org_project_planton_shared_rules_rules_proto_rawDesc = "" +
 	"\rip_or_network\x12Zmust be an IP address or a network in CIDR notation, such as 203.0.113.7 or 203.0.113.0/24\x1a-!rule || this.isIp() || this.isIpPrefix(true)R\vipOrNetwork:\xdf\x02\n" +
 	"\x15digitalocean_user_tag\x12\x19.buf.validate.StringRules\x18\xb1\x9b\f \x01(\bB\x8d\x02\xc2H\x89\x02\n" +
 	"\x86\x02\n" +
-	"\x15digitalocean_user_tag\x12omust not be a reserved tag (k8s, k8s:*, terraform:*): DigitalOcean and its provider plugin set those themselves\x1a|!rule || !(this.lowerAscii() == 'k8s' || this.lowerAscii().startsWith('k8s:') || this.lowerAscii().startsWith('terraform:'))R\x13digitaloceanUserTag:\xa4\x02\n" +
-	"\rhttp_endpoint\x12\x19.buf.validate.StringRules\x18\xb0\x9b\f \x01(\bB\xe1\x01\xc2H\xdd\x01\n" +
-	"\xda\x01\n" +
-	"\rhttp_endpoint\x12qmust be an http or https URL with a host and without credentials, query or fragment, such as https://api.civo.com\x1aV!rule || this == '' || (this.isUri() && this.matches('^https?://[^/?#@]+(/[^?#]*)?$'))R\fhttpEndpointBLZJgithub.com/plantonhq/project-planton/apis/org/project_planton/shared/rules"
+	"\x15digitalocean_user_tag\x12omust not be a reserved tag (k8s, k8s:*, terraform:*): DigitalOcean and its provider plugin set those themselves\x1a|!rule || !(this.lowerAscii() == 'k8s' || this.lowerAscii().startsWith('k8s:') || this.lowerAscii().startsWith('terraform:'))R\x13digitaloceanUserTag:\xa5\x02\n" +
+	"\rhttp_endpoint\x12\x19.buf.validate.StringRules\x18\xb0\x9b\f \x01(\bB\xe2\x01\xc2H\xde\x01\n" +
+	"\xdb\x01\n" +
+	"\rhttp_endpoint\x12qmust be an http or https URL with a host and without credentials, query or fragment, such as https://api.civo.com\x1aW!rule || this == '' || (this.isUri() && this.matches('^https?://[^/?#@%]+(/[^?#]*)?$'))R\fhttpEndpointBLZJgithub.com/plantonhq/project-planton/apis/org/project_planton/shared/rules"
 
 var file_org_project_planton_shared_rules_rules_proto_goTypes = []any{
 	(*validate.StringRules)(nil), // 0: buf.validate.StringRules

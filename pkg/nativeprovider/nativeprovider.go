@@ -44,6 +44,11 @@ type Spec struct {
 	Configure func(ctx context.Context, config resource.PropertyMap) (client any, err error)
 	// Resources by type token, for example "civo:index/network:Network".
 	Resources map[tokens.Type]*Resource
+	// Journal is the folder in which creates are remembered until their objects are recorded, see package journal. "" remembers nothing:
+	// a create whose process was killed is then not gone on with.
+	Journal string
+	// JournalScope tells apart what shares that folder and may have the same URNs, see [journal.Entry].
+	JournalScope string
 	// Functions by token, for example "civo:index/getNetwork:getNetwork". New adds getPlugin, see [PluginFunction].
 	Functions map[tokens.ModuleMember]*Function
 }

@@ -29,6 +29,14 @@ func (p *Provider) Serve(ctx context.Context) (port int, err error) {
 	return port, err
 }
 
+// ServeJournaled is Serve with a folder for the journal of creates, in place of the one of [Spec], see package journal. It must be a
+// folder for one Pulumi backend alone: a URN does not name the backend.
+func (p *Provider) ServeJournaled(ctx context.Context, directory string) (port int, err error) {
+	journaled := p.instance()
+	journaled.spec.Journal = directory
+	return journaled.Serve(ctx)
+}
+
 // start serves until ctx ends; engine, if any, is the engine that started this process. done gets the error that ended the server, nil for ctx.
 func (p *Provider) start(ctx context.Context, engine *host) (done <-chan error, port int, err error) {
 	instances := &instances{template: p, engine: engine}

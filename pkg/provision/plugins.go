@@ -45,6 +45,13 @@ type NativePlugin interface {
 	Serve(ctx context.Context) (port int, err error)
 }
 
+// journaledPlugin is a native plugin that remembers in a folder what it asked the cloud for, so that a create whose process was
+// killed is gone on with by the next one.
+type journaledPlugin interface {
+	// ServeJournaled is Serve with that folder.
+	ServeJournaled(ctx context.Context, directory string) (port int, err error)
+}
+
 // Plugin is the plugin that provisions a provider's resources.
 type Plugin struct {
 	// Provider is the name of the plugin's package: "civo" or "digitalocean".
@@ -137,7 +144,11 @@ func (e *Engine) servePlugin(ctx context.Context, provider string) (*servedPlugi
 	}
 	// The plugin outlives a canceled operation: the engine tells it to cancel, and must hear what became of its requests.
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
-	port, err := e.options.Native[provider].Serve(serving)
+	serve := e.options.Native[provider].Serve
+	if journaled, ok := e.options.Native[provider].(journaledPlugin); ok && e.options.State.Creates != "" {
+		serve = func(ctx context.Context) (int, error) { return journaled.ServeJournaled(ctx, e.options.State.Creates) }
+	}
+	port, err := serve(serving)
 	if err != nil {
 		stop()
 		return nil, errors.Wrapf(err, "serve the native plugin for %s", provider)

@@ -3,6 +3,8 @@ package provision
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -41,6 +43,9 @@ type State struct {
 	SecretsProvider string
 	// PassphraseFile holds the passphrase; empty when the environment has one, or none is needed.
 	PassphraseFile string
+	// Creates is the folder in which native plugins remember what they asked a cloud for, see package
+	// pkg/nativeprovider/journal: one a backend, because two backends may have stacks of the same name. Empty for none.
+	Creates string
 }
 
 // StateDirectory is the folder that states are kept in when nothing else is chosen: PLANTON_STATE_DIR, or planton in the folder
@@ -81,6 +86,7 @@ func OpenState(directory string, getenv func(string) string) (*State, error) {
 	if state.BackendURL == "" {
 		return state, state.useFiles(directory, getenv)
 	}
+	state.Creates = createsOf(directory, state.BackendURL)
 	// Pulumi Cloud keeps the keys itself.
 	if strings.HasPrefix(state.BackendURL, "https://") || strings.HasPrefix(state.BackendURL, "http://") {
 		return state, nil
@@ -102,6 +108,7 @@ func (s *State) useFiles(directory string, getenv func(string) string) error {
 		return errors.Wrap(err, "create the folder of the stacks' states")
 	}
 	s.BackendURL = fileURL(backend)
+	s.Creates = createsOf(directory, s.BackendURL)
 	if s.Home == "" {
 		s.Home = filepath.Join(directory, "pulumi")
 		if err := os.MkdirAll(s.Home, 0o700); err != nil {
@@ -109,6 +116,12 @@ func (s *State) useFiles(directory string, getenv func(string) string) error {
 		}
 	}
 	return s.usePassphrase(directory, getenv)
+}
+
+// createsOf is the folder for the creates of one backend.
+func createsOf(directory, backendURL string) string {
+	sum := sha256.Sum256([]byte(backendURL))
+	return filepath.Join(directory, "creates", hex.EncodeToString(sum[:8]))
 }
 
 // fileURL is the URL of a folder as Pulumi's file backend takes it.

@@ -91,8 +91,9 @@ func keep(wanted, live string) versionDecision {
 type slug [4]int
 
 var (
-	slugPattern   = regexp.MustCompile(`^(\d+)\.(\d+)\.(\d+)-do\.(\d+)$`)
-	prefixPattern = regexp.MustCompile(`^\d+\.\d+(\.\d+)?$`)
+	// Numbers are as the rule digitalocean_kubernetes_version wants them: without leading zeros, and short enough to be compared.
+	slugPattern   = regexp.MustCompile(`^(0|[1-9]\d{0,3})\.(0|[1-9]\d{0,3})\.(0|[1-9]\d{0,3})-do\.(0|[1-9]\d{0,3})$`)
+	prefixPattern = regexp.MustCompile(`^(0|[1-9]\d{0,3})\.(0|[1-9]\d{0,3})(\.(0|[1-9]\d{0,3}))?$`)
 )
 
 func parseSlug(text string) (slug, bool) {

@@ -532,12 +532,12 @@ var File_org_project_planton_provider_digitalocean_digitaloceankubernetescluster
 
 const file_org_project_planton_provider_digitalocean_digitaloceankubernetescluster_v1_spec_proto_rawDesc = "" +
 	"\n" +
-	"Uorg/project_planton/provider/digitalocean/digitaloceankubernetescluster/v1/spec.proto\x12Jorg.project_planton.provider.digitalocean.digitaloceankubernetescluster.v1\x1a\x1bbuf/validate/validate.proto\x1aVorg/project_planton/provider/digitalocean/digitaloceankubernetesnodepool/v1/spec.proto\x1a6org/project_planton/provider/digitalocean/region.proto\x1a:org/project_planton/shared/foreignkey/v1/foreign_key.proto\x1a,org/project_planton/shared/rules/rules.proto\"\xce\x12\n" +
+	"Uorg/project_planton/provider/digitalocean/digitaloceankubernetescluster/v1/spec.proto\x12Jorg.project_planton.provider.digitalocean.digitaloceankubernetescluster.v1\x1a\x1bbuf/validate/validate.proto\x1aVorg/project_planton/provider/digitalocean/digitaloceankubernetesnodepool/v1/spec.proto\x1a6org/project_planton/provider/digitalocean/region.proto\x1a:org/project_planton/shared/foreignkey/v1/foreign_key.proto\x1a,org/project_planton/shared/rules/rules.proto\"\x99\x13\n" +
 	"!DigitalOceanKubernetesClusterSpec\x12/\n" +
 	"\fcluster_name\x18\x01 \x01(\tB\f\xbaH\t\xc8\x01\x01r\x04\xb0\xdaa\x01R\vclusterName\x12b\n" +
-	"\x06region\x18\x02 \x01(\x0e2=.org.project_planton.provider.digitalocean.DigitalOceanRegionB\v\xbaH\b\xc8\x01\x01\x82\x01\x02\x10\x01R\x06region\x12\xbd\x02\n" +
-	"\x12kubernetes_version\x18\x03 \x01(\tB\x8d\x02\xbaH\x89\x02\xba\x01\x82\x02\n" +
-	"\x1fdigitalocean_kubernetes_version\x12\x92\x01must be a version slug of DigitalOcean, such as 1.31.1-do.4, or the start of one, such as 1.31 (list them with: doctl kubernetes options versions)\x1aJthis == '' || this.matches('^[0-9]+[.][0-9]+([.][0-9]+(-do[.][0-9]+)?)?$')\xc8\x01\x01R\x11kubernetesVersion\x12l\n" +
+	"\x06region\x18\x02 \x01(\x0e2=.org.project_planton.provider.digitalocean.DigitalOceanRegionB\v\xbaH\b\xc8\x01\x01\x82\x01\x02\x10\x01R\x06region\x12\x88\x03\n" +
+	"\x12kubernetes_version\x18\x03 \x01(\tB\xd8\x02\xbaH\xd4\x02\xba\x01\xcd\x02\n" +
+	"\x1fdigitalocean_kubernetes_version\x12\xa9\x01must be a version slug of DigitalOcean, such as 1.31.1-do.4, or the start of one, such as 1.31, without leading zeros (list them with: doctl kubernetes options versions)\x1a~this == '' || this.matches('^(0|[1-9][0-9]{0,3})[.](0|[1-9][0-9]{0,3})([.](0|[1-9][0-9]{0,3})(-do[.](0|[1-9][0-9]{0,3}))?)?$')\xc8\x01\x01R\x11kubernetesVersion\x12l\n" +
 	"\x03vpc\x18\x04 \x01(\v2:.org.project_planton.shared.foreignkey.v1.StringValueOrRefB\x1e\x88\xd4a\xbc\t\x92\xd4a\x15status.outputs.vpc_idR\x03vpc\x12)\n" +
 	"\x10highly_available\x18\x05 \x01(\bR\x0fhighlyAvailable\x12!\n" +
 	"\fauto_upgrade\x18\x06 \x01(\bR\vautoUpgrade\x122\n" +

@@ -42,6 +42,7 @@ func TestDigitalOceanKubernetesCluster(t *testing.T) {
 		Accepts[manifest]("spec.kubernetes_version", "a slug, or the start of one", "1.31.1-do.4", "1.31.1", "1.31", "1.9.10-do.12"),
 		Rejects[manifest]("spec.kubernetes_version", "required", "there is no implicit version", nil, ""),
 		Rejects[manifest]("spec.kubernetes_version", "digitalocean_kubernetes_version", "not the start of a slug",
+			"01.31", "1.031", "1.31.1-do.04", "1.31.1-do.12345",
 			"latest", "1", "1.", "v1.31", "1.31.", "1.31.1-", "1.31.1-do", "1.31.1-do.", "1.31-do.1", "1.31.1-do.4.1", "1.31.1+k3s1", "1.31.1-rc.1", "1.31.1-do.4 ", "1.x"),
 		Reference[manifest]("spec.vpc", false),
 		Accepts[manifest]("spec.highly_available", "either", true, false),

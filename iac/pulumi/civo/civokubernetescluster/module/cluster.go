@@ -7,6 +7,7 @@ import (
 	"github.com/pulumi/pulumi/sdk/v3/go/pulumi"
 
 	civokubernetesclusterv1 "github.com/plantonhq/project-planton/apis/org/project_planton/provider/civo/civokubernetescluster/v1"
+	"github.com/plantonhq/project-planton/pkg/iac/pulumi/pulumimodule/provider/civo/pulumicivoprovider"
 	"github.com/plantonhq/project-planton/pkg/iac/pulumi/pulumimodule/unsupported"
 )
 
@@ -48,8 +49,14 @@ func cluster(
 		args.Applications = pulumi.String(strings.Join(spec.Applications, ","))
 	}
 
-	return civo.NewKubernetesCluster(ctx, locals.ResourcePrefix+"cluster", args, append(opts,
+	resourceName := locals.ResourcePrefix + "cluster"
+	guard, err := pulumicivoprovider.GuardCluster(ctx, resourceName, civoProvider, spec.ClusterName, locals.Region)
+	if err != nil {
+		return nil, err
+	}
+	return civo.NewKubernetesCluster(ctx, resourceName, args, append(opts,
 		pulumi.Provider(civoProvider),
+		guard,
 		// What Civo cannot change in place replaces the cluster. The official plugin would fail half-way, or read the
 		// cluster in another region.
 		pulumi.ReplaceOnChanges([]string{"networkId", "region", "pools.size", "pools.label"}),

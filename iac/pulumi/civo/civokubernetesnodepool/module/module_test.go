@@ -151,7 +151,7 @@ func TestClusterByName(t *testing.T) {
 				t.Errorf("arguments of the lookup (-want +got):\n%s", diff)
 			}
 			return map[string]any{
-				"id": testClusterID, "kubeconfig": resource.MakeSecret(resource.NewProperty("s3cret")),
+				"id": testClusterID, "name": "dev-cluster", "kubeconfig": resource.MakeSecret(resource.NewProperty("s3cret")),
 			}, nil
 		}))
 		if result.RunErr != nil {
@@ -165,7 +165,11 @@ func TestClusterByName(t *testing.T) {
 		}
 	})
 	for name, answer := range map[string]func(map[string]any) (map[string]any, error){
-		"not found":  func(map[string]any) (map[string]any, error) { return nil, errors.New("zero matches") },
+		"not found": func(map[string]any) (map[string]any, error) { return nil, errors.New("zero matches") },
+		"another name": func(map[string]any) (map[string]any, error) {
+			// The official plugin's answer when there is no dev-cluster, and one other name has that one in it.
+			return map[string]any{"id": testClusterID, "name": "dev-cluster-2"}, nil
+		},
 		"without id": func(map[string]any) (map[string]any, error) { return map[string]any{}, nil },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -79,19 +79,15 @@ func findCluster(ctx *pulumi.Context, locals *Locals, civoProvider *civo.Provide
 	if locals.ClusterName == "" {
 		return locals.Cluster, nil
 	}
-	// civo.LookupKubernetesCluster does not take an answer that holds a secret, and the kubeconfig in this one is.
-	var found civo.LookupKubernetesClusterResult
-	if _, err := ctx.InvokePackageRaw("civo:index/getKubernetesCluster:getKubernetesCluster", &civo.LookupKubernetesClusterArgs{
-		Name:   pulumi.StringRef(locals.ClusterName),
-		Region: pulumi.StringRef(locals.Region),
-	}, &found, "", pulumi.Provider(civoProvider)); err != nil {
+	id, err := pulumicivoprovider.FindCluster(ctx, civoProvider, locals.ClusterName, locals.Region)
+	if err != nil {
 		return nil, errors.Wrapf(err, "look up the cluster named %q of spec.cluster in region %s", locals.ClusterName, locals.Region)
 	}
-	if found.Id == nil || *found.Id == "" {
-		return nil, errors.Errorf("look up the cluster named %q of spec.cluster in region %s: it has no id",
+	if id == "" {
+		return nil, errors.Errorf("look up the cluster named %q of spec.cluster in region %s: there is none of exactly that name",
 			locals.ClusterName, locals.Region)
 	}
-	return pulumi.String(*found.Id), nil
+	return pulumi.String(id), nil
 }
 
 // isID tells the id of a cluster from its name: Civo's ids are UUIDs.

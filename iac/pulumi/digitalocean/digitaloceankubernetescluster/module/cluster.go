@@ -8,6 +8,7 @@ import (
 
 	"github.com/plantonhq/project-planton/pkg/iac/pulumi/pulumimodule/autoscale"
 	"github.com/plantonhq/project-planton/pkg/iac/pulumi/pulumimodule/labels"
+	"github.com/plantonhq/project-planton/pkg/iac/pulumi/pulumimodule/provider/digitalocean/pulumidigitaloceanprovider"
 )
 
 // defaultNodePoolName is the name of the default node pool when the manifest gives none.
@@ -50,8 +51,21 @@ func cluster(
 		args.KubeconfigExpireSeconds = pulumi.Int(int(spec.KubeconfigExpireSeconds))
 	}
 
-	return digitalocean.NewKubernetesCluster(ctx, locals.ResourcePrefix+"cluster", args, append(opts,
+	resourceName := locals.ResourcePrefix + "cluster"
+	guard, err := pulumidigitaloceanprovider.GuardCluster(ctx, resourceName, digitalOceanProvider, spec.ClusterName,
+		func() (string, error) {
+			live, err := lookUpCluster(ctx, spec.ClusterName, digitalOceanProvider)
+			if err != nil || live == nil {
+				return "", err
+			}
+			return live.Id, nil
+		})
+	if err != nil {
+		return nil, err
+	}
+	return digitalocean.NewKubernetesCluster(ctx, resourceName, args, append(opts,
 		pulumi.Provider(digitalOceanProvider),
+		guard,
 		// Names are unique in an account, so the old cluster must be gone before the new one comes.
 		pulumi.DeleteBeforeReplace(true),
 		pulumi.IgnoreChanges(ignoredChanges(locals)),

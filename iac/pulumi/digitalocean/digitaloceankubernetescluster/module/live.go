@@ -11,6 +11,7 @@ import (
 // liveCluster is what has to be known of a cluster that stands already before a change of it is planned. It has only these
 // fields of the lookup's answer, so that the credentials in the answer are never read.
 type liveCluster struct {
+	Id                    string                                                  `pulumi:"id"`
 	Version               string                                                  `pulumi:"version"`
 	Ha                    bool                                                    `pulumi:"ha"`
 	ControlPlaneFirewalls []digitalocean.GetKubernetesClusterControlPlaneFirewall `pulumi:"controlPlaneFirewalls"`

@@ -8,6 +8,7 @@ import (
 	digitaloceankubernetesclusterv1 "github.com/plantonhq/project-planton/apis/org/project_planton/provider/digitalocean/digitaloceankubernetescluster/v1"
 	"github.com/plantonhq/project-planton/pkg/iac/pulumi/pulumimodule/autoscale"
 	"github.com/plantonhq/project-planton/pkg/iac/pulumi/pulumimodule/labels"
+	"github.com/plantonhq/project-planton/pkg/iac/pulumi/pulumimodule/provider/digitalocean/pulumidigitaloceanprovider"
 )
 
 // nodePools creates the additional node pools, in the order of the spec.
@@ -60,8 +61,14 @@ func nodePool(
 		args.Taints = taints
 	}
 
-	return digitalocean.NewKubernetesNodePool(ctx, locals.ResourcePrefix+"node_pool-"+pool.Name, args, append(opts,
+	resourceName := locals.ResourcePrefix + "node_pool-" + pool.Name
+	guard, err := pulumidigitaloceanprovider.GuardNodePool(ctx, resourceName, digitalOceanProvider)
+	if err != nil {
+		return nil, err
+	}
+	return digitalocean.NewKubernetesNodePool(ctx, resourceName, args, append(opts,
 		pulumi.Provider(digitalOceanProvider),
+		guard,
 		// Names are unique in a cluster, so the old pool must be gone before the new one comes.
 		pulumi.DeleteBeforeReplace(true),
 		// A cluster that goes takes its pools along.

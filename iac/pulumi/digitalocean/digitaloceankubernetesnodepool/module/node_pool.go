@@ -6,6 +6,7 @@ import (
 
 	"github.com/plantonhq/project-planton/pkg/iac/pulumi/pulumimodule/autoscale"
 	"github.com/plantonhq/project-planton/pkg/iac/pulumi/pulumimodule/labels"
+	"github.com/plantonhq/project-planton/pkg/iac/pulumi/pulumimodule/provider/digitalocean/pulumidigitaloceanprovider"
 )
 
 // nodePool creates the node pool.
@@ -46,8 +47,14 @@ func nodePool(
 		args.Taints = taints
 	}
 
-	return digitalocean.NewKubernetesNodePool(ctx, locals.ResourcePrefix+"node_pool", args, append(opts,
+	resourceName := locals.ResourcePrefix + "node_pool"
+	guard, err := pulumidigitaloceanprovider.GuardNodePool(ctx, resourceName, digitalOceanProvider)
+	if err != nil {
+		return nil, err
+	}
+	return digitalocean.NewKubernetesNodePool(ctx, resourceName, args, append(opts,
 		pulumi.Provider(digitalOceanProvider),
+		guard,
 		// Names are unique in a cluster, so the old pool must be gone before the new one comes.
 		pulumi.DeleteBeforeReplace(true),
 		pulumi.IgnoreChanges(ignoredChanges),

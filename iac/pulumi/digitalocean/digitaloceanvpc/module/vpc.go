@@ -4,6 +4,7 @@ import (
 	"github.com/pulumi/pulumi-digitalocean/sdk/v4/go/digitalocean"
 	"github.com/pulumi/pulumi/sdk/v3/go/pulumi"
 
+	"github.com/plantonhq/project-planton/pkg/iac/pulumi/pulumimodule/provider/digitalocean/pulumidigitaloceanprovider"
 	"github.com/plantonhq/project-planton/pkg/iac/pulumi/pulumimodule/unsupported"
 )
 
@@ -35,8 +36,14 @@ func vpc(
 		args.IpRange = pulumi.String(spec.IpRangeCidr)
 	}
 
-	return digitalocean.NewVpc(ctx, locals.ResourcePrefix+"vpc", args, append(opts,
+	resourceName := locals.ResourcePrefix + "vpc"
+	guard, err := pulumidigitaloceanprovider.GuardVpc(ctx, resourceName, digitalOceanProvider)
+	if err != nil {
+		return nil, err
+	}
+	return digitalocean.NewVpc(ctx, resourceName, args, append(opts,
 		pulumi.Provider(digitalOceanProvider),
+		guard,
 		// Names are unique in an account, so the old VPC must be gone before the new one comes.
 		pulumi.DeleteBeforeReplace(true),
 		pulumi.Timeouts(&pulumi.CustomTimeouts{Delete: deleteTimeout}),

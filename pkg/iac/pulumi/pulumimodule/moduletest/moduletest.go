@@ -47,8 +47,8 @@ type Resource struct {
 	IgnoreChanges, ReplaceOnChanges, AdditionalSecretOutputs []string
 	// DeleteBeforeReplace is the option of this name.
 	DeleteBeforeReplace bool
-	// BeforeUpdate are the names of the hooks that run before an update.
-	BeforeUpdate []string
+	// BeforeCreate and BeforeUpdate are the names of the hooks that run before a creation and before an update.
+	BeforeCreate, BeforeUpdate []string
 	// DeleteTimeout is the custom timeout of deletion, empty without one.
 	DeleteTimeout string
 }
@@ -256,7 +256,7 @@ func (m *mocks) NewResource(args pulumi.MockResourceArgs) (string, resource.Prop
 		Provider: args.Provider, Parent: rpc.GetParent(), Dependencies: rpc.GetDependencies(),
 		IgnoreChanges: rpc.GetIgnoreChanges(), ReplaceOnChanges: rpc.GetReplaceOnChanges(),
 		AdditionalSecretOutputs: rpc.GetAdditionalSecretOutputs(), DeleteBeforeReplace: rpc.GetDeleteBeforeReplace(),
-		BeforeUpdate: rpc.GetHooks().GetBeforeUpdate(), DeleteTimeout: rpc.GetCustomTimeouts().GetDelete(),
+		BeforeCreate: rpc.GetHooks().GetBeforeCreate(), BeforeUpdate: rpc.GetHooks().GetBeforeUpdate(), DeleteTimeout: rpc.GetCustomTimeouts().GetDelete(),
 	}
 	state := args.Inputs.Copy()
 	if of, ok := m.states[args.TypeToken]; ok {

@@ -44,7 +44,7 @@ func RefuseNodePoolUpdate(oldInputs, newInputs resource.PropertyMap) error {
 }
 
 func number(value resource.PropertyValue) string {
-	value = known(value)
+	value = plugin.Known(value)
 	if !value.IsNumber() {
 		return "a number that is not known yet"
 	}
@@ -52,23 +52,9 @@ func number(value resource.PropertyValue) string {
 }
 
 func size(value resource.PropertyValue) int {
-	value = known(value)
+	value = plugin.Known(value)
 	if !value.IsObject() {
 		return 0
 	}
 	return len(value.ObjectValue())
-}
-
-// known takes the wrappers of secrets and of outputs off a value.
-func known(value resource.PropertyValue) resource.PropertyValue {
-	for {
-		switch {
-		case value.IsSecret():
-			value = value.SecretValue().Element
-		case value.IsOutput():
-			value = value.OutputValue().Element
-		default:
-			return value
-		}
-	}
 }

@@ -9,7 +9,8 @@
 // Each part is lowered, and characters other than a-z, 0-9 and '-' become '-'; a part that this changed gets "-" and six
 // hexadecimal digits of its hash, so that two names never share a stack.
 //
-// Labels of the manifest override the rule: LabelStackFQDN, or LabelOrganization, LabelProject and LabelStackName.
+// Labels of the manifest override the rule: LabelStackFQDN, or LabelOrganization, LabelProject and LabelStackName. A manifest that
+// refers to one with such labels says so in a label of its own, see LabelForReference.
 package stackidentity
 
 import (
@@ -36,6 +37,17 @@ const (
 	LabelStackName = "pulumi.project-planton.org/stack.name"
 )
 
+// LabelForReference is the label by which a manifest names in full the stack of a resource that it refers to, where labels of that
+// resource's own manifest override the rule: LabelStackFQDN, the kind in lower case, the env when the reference has one, and the
+// name, joined by dots. Such as "pulumi.project-planton.org/stack.fqdn.civovpc.net".
+func LabelForReference(kind kinds.Kind, env, name string) string {
+	key := LabelStackFQDN + "." + strings.ToLower(kind.Name) + "."
+	if env != "" {
+		key += env + "."
+	}
+	return key + name
+}
+
 // defaultOrganization is what Pulumi's self-managed backends call the one organization they know.
 const defaultOrganization = "organization"
 
@@ -54,6 +66,15 @@ func (i Identity) String() string {
 	return i.Organization + "/" + i.Project + "/" + i.Stack
 }
 
+// In returns the same stack in an organization of the backend. An identity that names an organization already stays as it is, and
+// so does any when organization is empty.
+func (i Identity) In(organization string) Identity {
+	if organization != "" && i.Organization == defaultOrganization {
+		i.Organization = organization
+	}
+	return i
+}
+
 // part is what Pulumi accepts for the names of organizations, projects and stacks.
 var part = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,100}$`)
 
@@ -66,27 +87,47 @@ func For(kind kinds.Kind, metadata *shared.CloudResourceMetadata) (Identity, err
 	identity := byRule(kind, metadata.GetOrg(), metadata.GetEnv(), metadata.GetName())
 	labels := metadata.GetLabels()
 	if fqdn, ok := labels[LabelStackFQDN]; ok {
-		parts := strings.Split(fqdn, "/")
-		if len(parts) != 3 {
-			return Identity{}, errors.Errorf("label %s: %q must be organization/project/stack", LabelStackFQDN, fqdn)
+		var err error
+		if identity, err = parse(LabelStackFQDN, fqdn); err != nil {
+			return Identity{}, err
 		}
-		identity = Identity{Organization: parts[0], Project: parts[1], Stack: parts[2]}
 	}
 	override(&identity.Organization, labels[LabelOrganization])
 	override(&identity.Project, labels[LabelProject])
 	override(&identity.Stack, labels[LabelStackName])
-	for _, name := range []string{identity.Organization, identity.Project, identity.Stack} {
-		if !part.MatchString(name) {
-			return Identity{}, errors.Errorf(
-				"stack %s of %s %q: %q must be 1 to 100 letters, digits, '-', '_' or '.'", identity, kind.Name, metadata.GetName(), name)
-		}
-	}
-	return identity, nil
+	return identity, identity.validate(kind, metadata.GetName())
 }
 
-// ForReference tells by the rule the stack of a resource that a manifest refers to. The resource belongs to the organization of
-// the referring manifest, and to its environment when env is empty. Labels of the referred manifest are not known here.
+// parse reads what a label names in full.
+func parse(label, fqdn string) (Identity, error) {
+	parts := strings.Split(fqdn, "/")
+	if len(parts) != 3 {
+		return Identity{}, errors.Errorf("label %s: %q must be organization/project/stack", label, fqdn)
+	}
+	return Identity{Organization: parts[0], Project: parts[1], Stack: parts[2]}, nil
+}
+
+func (i Identity) validate(kind kinds.Kind, name string) error {
+	for _, text := range []string{i.Organization, i.Project, i.Stack} {
+		if !part.MatchString(text) {
+			return errors.Errorf("stack %s of %s %q: %q must be 1 to 100 letters, digits, '-', '_' or '.'", i, kind.Name, name, text)
+		}
+	}
+	return nil
+}
+
+// ForReference tells the stack of a resource that a manifest refers to: the one that a label of the referring manifest names
+// (LabelForReference), else the one of the rule. The resource belongs to the organization of the referring manifest, and to its
+// environment when env is empty. Labels of the referred manifest are not known here.
 func ForReference(kind kinds.Kind, env, name string, from *shared.CloudResourceMetadata) (Identity, error) {
+	label := LabelForReference(kind, env, name)
+	if fqdn, ok := from.GetLabels()[label]; ok {
+		identity, err := parse(label, fqdn)
+		if err != nil {
+			return Identity{}, err
+		}
+		return identity, identity.validate(kind, name)
+	}
 	if env == "" {
 		env = from.GetEnv()
 	}

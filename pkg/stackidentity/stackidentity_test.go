@@ -104,13 +104,83 @@ func TestFor(t *testing.T) {
 
 func TestForReference(t *testing.T) {
 	t.Parallel()
-	from := &shared.CloudResourceMetadata{Name: "pool", Org: "acme", Env: "prod"}
-	for env, want := range map[string]string{
-		"":     "organization/civokubernetescluster/acme.prod.main",
-		"test": "organization/civokubernetescluster/acme.test.main",
+	tests := map[string]struct {
+		reason  string
+		env     string
+		labels  map[string]string
+		want    string
+		wantErr string
+	}{
+		"rule": {
+			reason: "Org and env are those of the referring manifest.",
+			want:   "organization/civokubernetescluster/acme.prod.main",
+		},
+		"env": {
+			reason: "The reference's env counts.", env: "test",
+			want: "organization/civokubernetescluster/acme.test.main",
+		},
+		"own labels": {
+			reason: "Labels that name the stack of the referring manifest say nothing of another.",
+			labels: map[string]string{"pulumi.project-planton.org/stack.fqdn": "o/p/s", "pulumi.project-planton.org/project": "p"},
+			want:   "organization/civokubernetescluster/acme.prod.main",
+		},
+		"label": {
+			reason: "A label names the stack of what is referred to.",
+			labels: map[string]string{"pulumi.project-planton.org/stack.fqdn.civokubernetescluster.main": "o/clusters/shared"},
+			want:   "o/clusters/shared",
+		},
+		"label with env": {
+			reason: "The label of a reference with an env has the env.", env: "test",
+			labels: map[string]string{
+				"pulumi.project-planton.org/stack.fqdn.civokubernetescluster.main":      "o/clusters/shared",
+				"pulumi.project-planton.org/stack.fqdn.civokubernetescluster.test.main": "o/clusters/test",
+			},
+			want: "o/clusters/test",
+		},
+		"label of another": {
+			reason: "The label of another resource is not this one's.",
+			labels: map[string]string{"pulumi.project-planton.org/stack.fqdn.civovpc.main": "o/clusters/shared"},
+			want:   "organization/civokubernetescluster/acme.prod.main",
+		},
+		"bad label": {
+			reason:  "A malformed label is named.",
+			labels:  map[string]string{"pulumi.project-planton.org/stack.fqdn.civokubernetescluster.main": "clusters/shared"},
+			wantErr: "pulumi.project-planton.org/stack.fqdn.civokubernetescluster.main",
+		},
+		"bad part": {
+			reason:  "What Pulumi would refuse is refused before.",
+			labels:  map[string]string{"pulumi.project-planton.org/stack.fqdn.civokubernetescluster.main": "o/p/a b"},
+			wantErr: "a b",
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			from := &shared.CloudResourceMetadata{Name: "pool", Org: "acme", Env: "prod", Labels: tc.labels}
+			got, err := stackidentity.ForReference(cluster(t), tc.env, "main", from)
+			if tc.wantErr != "" {
+				if err == nil || !strings.Contains(err.Error(), tc.wantErr) {
+					t.Fatalf("%s\nerror %v, want one that names %q", tc.reason, err, tc.wantErr)
+				}
+				return
+			}
+			if err != nil || got.String() != tc.want {
+				t.Errorf("%s\ngot %s, %v; want %s", tc.reason, got, err, tc.want)
+			}
+		})
+	}
+}
+
+func TestIn(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct{ reason, own, backend, want string }{
+		{"The rule's organization is where the program runs.", "organization", "acme-inc", "acme-inc/p/s"},
+		{"One that a label names stays.", "other-inc", "acme-inc", "other-inc/p/s"},
+		{"Where none is known, nothing changes.", "organization", "", "organization/p/s"},
 	} {
-		if got, err := stackidentity.ForReference(cluster(t), env, "main", from); err != nil || got.String() != want {
-			t.Errorf("env %q: %s, %v; want %s", env, got, err, want)
+		identity := stackidentity.Identity{Organization: tc.own, Project: "p", Stack: "s"}
+		if got := identity.In(tc.backend).String(); got != tc.want {
+			t.Errorf("%s\ngot %s, want %s", tc.reason, got, tc.want)
 		}
 	}
 }

@@ -7,6 +7,7 @@
 package reference
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/pkg/errors"
@@ -101,11 +102,18 @@ func fromStack(
 		return pulumi.StringOutput{}, errors.Wrapf(err, "%s: tell the stack of %s", reference.FieldPath, reference)
 	}
 	// Self-managed backends know one organization only. Pulumi Cloud knows many, and a resource stands in the same one as
-	// those it refers to.
-	if organization := ctx.Organization(); organization != "" {
-		identity.Organization = organization
-	}
+	// those it refers to, unless a label names another.
+	identity = identity.In(ctx.Organization())
 	stack := identity.String()
+	from := "the manifest"
+	if kind, ok := kinds.Of(target); ok {
+		from = fmt.Sprintf("%s %q", kind.Name, kinds.Metadata(target).GetName())
+	}
+	to := fmt.Sprintf("%s %q", reference.Kind.Name, reference.Name)
+	if stack == ctx.Organization()+"/"+ctx.Project()+"/"+ctx.Stack() {
+		return pulumi.StringOutput{}, errors.Errorf("%s: %s refers to output %s of %s, whose stack %s is the one that is being "+
+			"deployed: a resource cannot refer to itself (give the field a value)", from, reference.FieldPath, reference.OutputKey, to, stack)
+	}
 
 	// A stack reference to a stack that does not exist ends the deployment on the spot, in words that do not tell which
 	// field is wrong. So it is looked at first.
@@ -117,17 +125,18 @@ func fromStack(
 	}{Name: stack}
 	// The raw form of the call takes answers that hold secrets, such as the kubeconfig among a cluster's outputs.
 	if _, err := ctx.InvokePackageRaw("pulumi:pulumi:readStackOutputs", &args, &stackOutputs, ""); err != nil {
-		return pulumi.StringOutput{}, errors.Wrapf(err, "%s refers to output %s of %s %q, but its stack %s cannot be read "+
-			"(provision it first, or correct the reference's env and name)",
-			reference.FieldPath, reference.OutputKey, reference.Kind, reference.Name, stack)
+		return pulumi.StringOutput{}, errors.Wrapf(err, "%s: %s refers to output %s of %s, but its stack %s cannot be read (deploy "+
+			"%s first, with an up of that stack; or correct the reference's env and name; or, where labels give that stack another name, "+
+			"name it with the label %s; %s)", from, reference.FieldPath, reference.OutputKey, to, stack, to,
+			stackidentity.LabelForReference(reference.Kind, reference.Env, reference.Name), cycleHint(from, to))
 	}
 	switch text, isText := stackOutputs.Outputs[reference.OutputKey].(string); {
 	case stackOutputs.Outputs[reference.OutputKey] == nil || isText && text == "":
-		return pulumi.StringOutput{}, errors.Errorf("%s refers to output %s of %s %q, but its stack %s has no such output "+
-			"(run an up of that stack first)", reference.FieldPath, reference.OutputKey, reference.Kind, reference.Name, stack)
+		return pulumi.StringOutput{}, errors.Errorf("%s: %s refers to output %s of %s, but its stack %s has no such output (deploy %s "+
+			"first, with an up of that stack; %s)", from, reference.FieldPath, reference.OutputKey, to, stack, to, cycleHint(from, to))
 	case !isText:
-		return pulumi.StringOutput{}, errors.Errorf("%s refers to output %s of %s %q (stack %s), which is not a string",
-			reference.FieldPath, reference.OutputKey, reference.Kind, reference.Name, stack)
+		return pulumi.StringOutput{}, errors.Errorf("%s: %s refers to output %s of %s (stack %s), which is not a string",
+			from, reference.FieldPath, reference.OutputKey, to, stack)
 	}
 
 	// The field names the stack reference, not the stack: a field that points at another stack tomorrow is still the same
@@ -138,6 +147,11 @@ func fromStack(
 		return pulumi.StringOutput{}, errors.Wrapf(err, "%s: refer to stack %s", reference.FieldPath, stack)
 	}
 	return stackReference.GetStringOutput(pulumi.String(reference.OutputKey)), nil
+}
+
+// cycleHint says how to get out of a cycle. A program sees its own manifest only, and in a cycle no stack can be the first.
+func cycleHint(from, to string) string {
+	return fmt.Sprintf("should %s refer to %s in turn, no order serves: give one of the two a value", to, from)
 }
 
 // valueAt returns the StringValueOrRef at a path of field names that are joined by dots.

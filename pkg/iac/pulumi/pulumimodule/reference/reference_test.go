@@ -96,15 +96,21 @@ func TestString(t *testing.T) {
 			reason: "an empty field cannot be resolved", network: &foreignkeyv1.StringValueOrRef{}, wantErr: []string{"spec.network"},
 		},
 		"no such stack": {
-			reason:  "field, output, kind, name and stack are named",
+			reason:  "both ends, field, output and stack are named, what to deploy first, and how to name a stack otherwise",
 			network: from(&foreignkeyv1.ValueFromRef{Name: "net"}),
-			wantErr: []string{"spec.network", "network_id", "CivoVpc", `"net"`, "organization/civovpc/acme.dev.net", "cannot be read"},
+			wantErr: []string{
+				`CivoKubernetesCluster "main"`, "spec.network", "network_id", `CivoVpc "net"`, "organization/civovpc/acme.dev.net",
+				"cannot be read", `deploy CivoVpc "net" first`, "pulumi.project-planton.org/stack.fqdn.civovpc.net", "in turn",
+			},
 		},
 		"no such output": {
-			reason:  "field, output, kind, name and stack are named",
+			reason:  "both ends, field, output and stack are named, and what to deploy first",
 			network: from(&foreignkeyv1.ValueFromRef{Name: "net"}),
 			opts:    []moduletest.Option{moduletest.WithStack("organization/civovpc/acme.dev.net", map[string]any{})},
-			wantErr: []string{"spec.network", "network_id", "CivoVpc", `"net"`, "organization/civovpc/acme.dev.net", "no such output"},
+			wantErr: []string{
+				`CivoKubernetesCluster "main"`, "spec.network", "network_id", `CivoVpc "net"`, "organization/civovpc/acme.dev.net",
+				"no such output", `deploy CivoVpc "net" first`, "in turn",
+			},
 		},
 		"empty output": {
 			reason:  "an empty id is none",
@@ -237,5 +243,107 @@ func TestOptions(t *testing.T) {
 	read := result.Resource(t, "pulumi:pulumi:StackReference", "one-spec.network")
 	if !strings.HasSuffix(read.Parent, "::one") {
 		t.Errorf("parent %q, want the component", read.Parent)
+	}
+}
+
+// stacks is the state of a backend whose organizations have names, as Pulumi Cloud's do.
+type stacks map[string]string
+
+func (s stacks) outputs(name string) (resource.PropertyMap, error) {
+	id, ok := s[name]
+	if !ok {
+		return nil, errors.Errorf("unknown stack %q", name)
+	}
+	return resource.NewPropertyMapFromMap(map[string]any{"name": name, "outputs": map[string]any{"network_id": id}}), nil
+}
+
+func (s stacks) NewResource(args pulumi.MockResourceArgs) (string, resource.PropertyMap, error) {
+	outputs, err := s.outputs(args.ID)
+	return args.ID, outputs, err
+}
+
+func (s stacks) Call(args pulumi.MockCallArgs) (resource.PropertyMap, error) {
+	return s.outputs(args.Args["name"].StringValue())
+}
+
+func TestStackOfTheReference(t *testing.T) {
+	t.Parallel()
+	const label = "pulumi.project-planton.org/stack.fqdn.civovpc.net"
+	tests := map[string]struct {
+		reason string
+		labels map[string]string
+		// running is the stack that the program runs in.
+		organization, project, stack string
+		want                         string
+		wantErr                      []string
+	}{
+		"pulumi cloud": {
+			reason:       "what is referred to stands in the organization in which the program runs",
+			organization: "acme-inc", project: "civokubernetescluster", stack: "acme.dev.main",
+			want: "acme-inc/civovpc/acme.dev.net",
+		},
+		"own labels": {
+			reason:       "labels that name the stack of the manifest itself say nothing of what it refers to",
+			labels:       map[string]string{"pulumi.project-planton.org/stack.fqdn": "acme-inc/clusters/main"},
+			organization: "acme-inc", project: "clusters", stack: "main",
+			want: "acme-inc/civovpc/acme.dev.net",
+		},
+		"label": {
+			reason:       "a label names the stack, in another organization too",
+			labels:       map[string]string{label: "net-inc/networks/shared"},
+			organization: "acme-inc", project: "civokubernetescluster", stack: "acme.dev.main",
+			want: "net-inc/networks/shared",
+		},
+		"label without an organization of its own": {
+			reason:       "a label that is written for every backend means the organization in which the program runs",
+			labels:       map[string]string{label: "organization/networks/shared"},
+			organization: "acme-inc", project: "civokubernetescluster", stack: "acme.dev.main",
+			want: "acme-inc/networks/shared",
+		},
+		"malformed label": {
+			reason:       "a malformed label is named, with the field",
+			labels:       map[string]string{label: "networks/shared"},
+			organization: "acme-inc", project: "civokubernetescluster", stack: "acme.dev.main",
+			wantErr: []string{label, "spec.network", "networks/shared"},
+		},
+		"itself": {
+			reason:       "a stack cannot wait for itself",
+			organization: "acme-inc", project: "civovpc", stack: "acme.dev.net",
+			wantErr: []string{`CivoKubernetesCluster "main"`, "spec.network", "acme-inc/civovpc/acme.dev.net", "itself"},
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			target := cluster(from(&foreignkeyv1.ValueFromRef{Name: "net"}))
+			target.Metadata.Labels = tt.labels
+			mocks := stacks{"acme-inc/civovpc/acme.dev.net": id, "net-inc/networks/shared": id, "acme-inc/networks/shared": id}
+			for name := range mocks {
+				mocks[name] = "id of " + name
+			}
+			got := make(chan string, 1)
+			err := pulumi.RunErr(func(ctx *pulumi.Context) error {
+				value, err := String(ctx, target, "spec.network")
+				if err != nil {
+					return err
+				}
+				value.ApplyT(func(text string) string { got <- text; return text })
+				return nil
+			}, pulumi.WithMocksWithOrganization(tt.organization, tt.project, tt.stack, mocks))
+			if len(tt.wantErr) == 0 {
+				if err != nil {
+					t.Fatalf("%s: %v", tt.reason, err)
+				}
+				if text := <-got; text != "id of "+tt.want {
+					t.Errorf("%s: %s, want the id of %s", tt.reason, text, tt.want)
+				}
+				return
+			}
+			for _, part := range tt.wantErr {
+				if err == nil || !strings.Contains(err.Error(), part) {
+					t.Errorf("%s: error %v lacks %s", tt.reason, err, part)
+				}
+			}
+		})
 	}
 }

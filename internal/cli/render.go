@@ -114,12 +114,31 @@ func writeText(out io.Writer, paint func(color, string) string, view resultView)
 				_, _ = fmt.Fprintf(out, "       %s\n", propertyText(property))
 			}
 		}
+		for _, associated := range result.Associated {
+			_, _ = fmt.Fprintf(out, "  %s %s %s\n", paint(red, "! "), associated, outcomeText(associated.Outcome, view.operation))
+		}
 		// What did not change has outputs that are known; `planton outputs` shows them.
 		if view.outputs && result.Changed() {
 			writeOutputs(out, "  ", given(result.Outputs), view.showSecrets)
 		}
 	}
 	_, _ = fmt.Fprintln(out, view.summary())
+}
+
+// outcomeText says what becomes of an object that no manifest declares.
+func outcomeText(outcome provision.Outcome, operation operation) string {
+	switch {
+	case outcome == provision.Destroyed && operation == planned:
+		return "was made by Kubernetes and will be destroyed too (spec.destroyAllAssociatedResources)"
+	case outcome == provision.Destroyed:
+		return "was made by Kubernetes and was destroyed too (spec.destroyAllAssociatedResources)"
+	case outcome == provision.Kept && operation == planned:
+		return "was made by Kubernetes and will be kept; to destroy it too, apply spec.destroyAllAssociatedResources: true first"
+	case outcome == provision.Kept:
+		return "was made by Kubernetes and was kept: delete it in the cloud when nobody needs it"
+	default:
+		return "stands in the network, which is not deleted before it is gone"
+	}
 }
 
 // propertyText is the change of a property as one line.
@@ -274,6 +293,7 @@ type resultDocument struct {
 	Changed     bool                   `json:"changed"`
 	Changes     map[provision.Op]int   `json:"changes"`
 	Resources   []provision.Change     `json:"resources"`
+	Associated  []provision.Associated `json:"associatedResources,omitempty"`
 	Outputs     map[string]any         `json:"outputs,omitempty"`
 	Diagnostics []provision.Diagnostic `json:"diagnostics,omitempty"`
 	Seconds     float64                `json:"seconds"`
@@ -285,7 +305,7 @@ func (v resultView) document() map[string]any {
 	for _, result := range v.results {
 		document := resultDocument{
 			Stack: result.Stack.String(), Missing: result.Missing, Changed: result.Changed(), Changes: result.Changes,
-			Resources: result.Resources, Diagnostics: result.Diagnostics, Seconds: result.Duration.Seconds(),
+			Resources: result.Resources, Associated: result.Associated, Diagnostics: result.Diagnostics, Seconds: result.Duration.Seconds(),
 		}
 		if document.Resources == nil {
 			document.Resources = []provision.Change{}

@@ -124,6 +124,9 @@ func (e *Engine) failure(
 
 	var broken *validation.Error
 	var reason *Error
+	if errors.As(err, &reason) {
+		return reason
+	}
 	switch {
 	case errors.As(moduleErr, &broken):
 		failure.Kind, failure.Message = Invalid, moduleErr.Error()

@@ -75,6 +75,11 @@ type Stack struct {
 	StackInput proto.Message
 	// Resolver answers the references of the manifest; nil when the module is to read the stacks of the resources itself.
 	Resolver reference.Resolver
+	// Created tells of resources, by their names in the module, whether a creation that a run began and never ended succeeded: the id
+	// of the object, or "" where there is none. It is only needed with official plugins, which cannot tell.
+	Created map[string]string
+
+	leaving leaving // what a destroy of several stacks takes away; nil outside of one
 }
 
 // kind is the kind of the stack's resource.

@@ -24,6 +24,9 @@ type Result struct {
 	Outputs Outputs
 	// Diagnostics are the messages of the module, the plugin and the engine, each once.
 	Diagnostics []Diagnostic
+	// Associated are objects in the cloud that no manifest declares: of a destroy, what Kubernetes made for a cluster, and what keeps a
+	// network from being deleted.
+	Associated []Associated
 	// Missing tells that there is no such stack: there was nothing to do.
 	Missing bool
 	// Duration is how long the operation took.

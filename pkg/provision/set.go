@@ -124,12 +124,12 @@ func (s *Set) Refresh(ctx context.Context) ([]*Result, error) {
 
 // PreviewDestroy tells what Destroy would do.
 func (s *Set) PreviewDestroy(ctx context.Context) ([]*Result, error) {
-	return s.each(ctx, s.reversed(), alone(s.engine.PreviewDestroy))
+	return s.each(ctx, s.reversed(), leavingTogether(s.engine.PreviewDestroy))
 }
 
 // Destroy deletes the resources of every manifest, in the reverse order, and stops at the first that fails.
 func (s *Set) Destroy(ctx context.Context) ([]*Result, error) {
-	return s.each(ctx, s.reversed(), alone(s.engine.Destroy))
+	return s.each(ctx, s.reversed(), leavingTogether(s.engine.Destroy))
 }
 
 func (s *Set) reversed() []Member {
@@ -143,6 +143,17 @@ func (s *Set) reversed() []Member {
 // alone is an operation that needs to know nothing of the set.
 func alone(operation func(context.Context, Stack) (*Result, error)) func(context.Context, Member, Stack) (*Result, error) {
 	return func(ctx context.Context, _ Member, stack Stack) (*Result, error) { return operation(ctx, stack) }
+}
+
+// leavingTogether is a destroy of a member that knows what goes with the members before it.
+func leavingTogether(
+	destroy func(context.Context, Stack) (*Result, error),
+) func(context.Context, Member, Stack) (*Result, error) {
+	gone := leaving{}
+	return func(ctx context.Context, _ Member, stack Stack) (*Result, error) {
+		stack.leaving = gone
+		return destroy(ctx, stack)
+	}
 }
 
 func (s *Set) each(

@@ -2,13 +2,10 @@ package provision
 
 import (
 	"context"
-	"io"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
-	"github.com/blang/semver"
 	"github.com/pkg/errors"
 	"github.com/pulumi/pulumi/sdk/v3/go/auto"
 	"github.com/pulumi/pulumi/sdk/v3/go/auto/events"
@@ -17,6 +14,8 @@ import (
 	"github.com/pulumi/pulumi/sdk/v3/go/auto/optrefresh"
 	"github.com/pulumi/pulumi/sdk/v3/go/auto/optup"
 	"github.com/pulumi/pulumi/sdk/v3/go/pulumi"
+
+	"github.com/plantonhq/project-planton/pkg/nativeprovider/journal"
 )
 
 // colorNever keeps terminal codes out of messages.
@@ -46,6 +45,7 @@ func (e *Engine) Import(ctx context.Context, stack Stack, ids map[string]string)
 func (e *Engine) up(ctx context.Context, stack Stack, transformation pulumi.ResourceTransformation) (*Result, error) {
 	return e.run(ctx, "update", stack, run{
 		transformation: transformation,
+		changes:        true,
 		create:         true,
 		do: func(ctx context.Context, s auto.Stack, stream chan<- events.EngineEvent) error {
 			_, err := s.Up(ctx, optup.EventStreams(stream), optup.SuppressProgress(), optup.Color(colorNever))
@@ -68,6 +68,7 @@ func (e *Engine) Preview(ctx context.Context, stack Stack) (*Result, error) {
 // Refresh makes the state what the cloud is. The result of a stack that does not exist is Missing.
 func (e *Engine) Refresh(ctx context.Context, stack Stack) (*Result, error) {
 	return e.run(ctx, "refresh", stack, run{
+		changes: true,
 		do: func(ctx context.Context, s auto.Stack, stream chan<- events.EngineEvent) error {
 			_, err := s.Refresh(ctx, optrefresh.EventStreams(stream), optrefresh.SuppressProgress(), optrefresh.Color(colorNever),
 				optrefresh.RunProgram(true))
@@ -79,6 +80,7 @@ func (e *Engine) Refresh(ctx context.Context, stack Stack) (*Result, error) {
 // PreviewDestroy tells what Destroy would do. The result of a stack that does not exist is Missing.
 func (e *Engine) PreviewDestroy(ctx context.Context, stack Stack) (*Result, error) {
 	return e.run(ctx, "preview the destruction of", stack, run{
+		destroys: true,
 		do: func(ctx context.Context, s auto.Stack, stream chan<- events.EngineEvent) error {
 			_, err := s.PreviewDestroy(ctx, optdestroy.EventStreams(stream), optdestroy.SuppressProgress(),
 				optdestroy.Color(colorNever), optdestroy.RunProgram(true))
@@ -90,6 +92,8 @@ func (e *Engine) PreviewDestroy(ctx context.Context, stack Stack) (*Result, erro
 // Destroy deletes the resources of the stack, and then the stack. The result of a stack that does not exist is Missing.
 func (e *Engine) Destroy(ctx context.Context, stack Stack) (*Result, error) {
 	return e.run(ctx, "destroy", stack, run{
+		changes:  true,
+		destroys: true,
 		do: func(ctx context.Context, s auto.Stack, stream chan<- events.EngineEvent) error {
 			// The program runs, so that the provider has today's credentials and not those of the last update.
 			_, err := s.Destroy(ctx, optdestroy.EventStreams(stream), optdestroy.SuppressProgress(), optdestroy.Color(colorNever),
@@ -106,6 +110,9 @@ func (e *Engine) Destroy(ctx context.Context, stack Stack) (*Result, error) {
 type run struct {
 	do             func(context.Context, auto.Stack, chan<- events.EngineEvent) error
 	transformation pulumi.ResourceTransformation
+	// changes tells that the operation changes the state, and has to begin with what the last one left half done.
+	// destroys tells that it destroys, or would: it has to know of everything that was made.
+	changes, destroys bool
 	// create makes the stack where it is missing; scratch makes it on a backend that is thrown away. Otherwise a missing stack is
 	// the result.
 	create, scratch bool
@@ -124,8 +131,7 @@ func (e *Engine) run(ctx context.Context, operation string, stack Stack, run run
 	if err != nil {
 		return nil, err
 	}
-	// The result says all that the CLI's answers after an operation would.
-	command := withoutQuestions{e.options.CLI}
+	command := &ofOperation{PulumiCommand: e.options.CLI}
 	w, err := e.open(ctx, stack.Identity, provider, command, "", program)
 	if err != nil {
 		return nil, err
@@ -156,52 +162,95 @@ func (e *Engine) run(ctx context.Context, operation string, stack Stack, run run
 	}
 
 	e.emit(Event{Kind: EventStackStarted, Time: time.Now(), Stack: stack.Identity, Op: Op(operation), Message: plugin.String()})
-	recorder, stream := e.record(stack.Identity)
-	err = run.do(ctx, selected, stream)
-	recorder.finish()
-	if pids, stale := staleLockOf(err); stale && ctx.Err() == nil {
-		if cancelErr := selected.Cancel(ctx); cancelErr != nil {
-			return recorder.result, e.failure(ctx, operation, stack.Identity, cancelErr, nil, recorder.result)
-		}
-		e.emit(Event{Kind: EventWarning, Time: time.Now(), Stack: stack.Identity,
-			Message: "removed the lock of process " + strings.Join(pids, ", ") + ", which has ended without doing so"})
-		recorder, stream = e.record(stack.Identity)
-		err = run.do(ctx, selected, stream)
-		recorder.finish()
-	}
-	recorder.result.Duration = time.Since(start)
+	o := &ongoing{engine: e, stack: stack, selected: selected, command: command, plugin: plugin, fresh: missing}
+	result, err := o.run(ctx, run)
+	result.Duration = time.Since(start)
 	if err != nil {
-		return recorder.result, e.failure(ctx, operation, stack.Identity, err, failure.get(), recorder.result)
+		return result, e.failure(ctx, operation, stack.Identity, err, failure.get(), result)
 	}
-	e.emit(Event{
-		Kind: EventStackDone, Time: time.Now(), Stack: stack.Identity, Op: Op(operation), Elapsed: recorder.result.Duration,
-	})
-	return recorder.result, nil
+	e.emit(Event{Kind: EventStackDone, Time: time.Now(), Stack: stack.Identity, Op: Op(operation), Elapsed: result.Duration})
+	return result, nil
 }
 
+// ongoing is one operation on a stack that was found or made.
+type ongoing struct {
+	engine   *Engine
+	stack    Stack
+	selected auto.Stack
+	command  *ofOperation
+	plugin   Plugin
+	// fresh tells that the stack was made just now.
+	fresh bool
+	// unrecorded is what the native plugin asked the cloud for and the state knows nothing of; only a destroy looks.
+	unrecorded []journal.Entry
+}
+
+// run begins with what the last run left half done, and leaves a mark where it is killed itself. There is always a result.
+func (o *ongoing) run(ctx context.Context, run run) (result *Result, err error) {
+	result = &Result{Stack: o.stack.Identity, Changes: map[Op]int{}}
+	begun := false
+	if run.changes {
+		var unmark func()
+		if begun, unmark, err = o.engine.options.State.mark(o.stack.Identity); err != nil {
+			return result, err
+		}
+		defer func() {
+			if !o.command.wasKilled() && !isLocked(err) {
+				unmark()
+			}
+		}()
+	}
+	if !o.fresh {
+		if looked, err := o.goOn(ctx, run, begun); err != nil {
+			return looked, err
+		}
+	}
+	var associated []Associated
+	if run.destroys {
+		associated = o.beforeDestroy(ctx, run.changes)
+	}
+	err = o.unlocked(ctx, func() (err error) {
+		result, err = o.recorded(func(stream chan<- events.EngineEvent) error { return run.do(ctx, o.selected, stream) })
+		return err
+	})
+	result.Associated = associated
+	return result, err
+}
+
+// recorded does something that tells events, and returns what they tell.
+func (o *ongoing) recorded(do func(chan<- events.EngineEvent) error) (*Result, error) {
+	recorder, stream := o.engine.record(o.stack.Identity)
+	err := do(stream)
+	recorder.finish()
+	return recorder.result, err
+}
+
+// tell tells something about the stack, or about one of its resources.
+func (o *ongoing) tell(kind EventKind, resource, message string) {
+	o.engine.emit(Event{Kind: kind, Time: time.Now(), Stack: o.stack.Identity, Resource: resource, Message: message})
+}
+
+// unlocked does something that takes the lock of the stack. Where the lock is that of a process of this machine which has ended, it is
+// removed first.
+func (o *ongoing) unlocked(ctx context.Context, do func() error) error {
+	err := do()
+	pids, stale := staleLockOf(err)
+	if !stale || ctx.Err() != nil {
+		return err
+	}
+	if err := o.selected.Cancel(ctx); err != nil {
+		return err
+	}
+	o.tell(EventWarning, "", "removed the lock of process "+strings.Join(pids, ", ")+", which has ended without doing so")
+	return do()
+}
+
+// isLocked tells whether somebody else works on the stack.
+func isLocked(err error) bool { return err != nil && lockedWords.MatchString(err.Error()) }
+
 func staleLockOf(err error) ([]string, bool) {
-	if err == nil || !lockedWords.MatchString(err.Error()) {
+	if !isLocked(err) {
 		return nil, false
 	}
 	return staleLock(err.Error())
 }
-
-// withoutQuestions answers what the Automation API asks after an operation, and what nobody looks at: each question would start the
-// CLI once more.
-type withoutQuestions struct{ auto.PulumiCommand }
-
-// Run implements auto.PulumiCommand.
-func (c withoutQuestions) Run(
-	ctx context.Context, workdir string, stdin io.Reader, stdout, stderr []io.Writer, environment []string, args ...string,
-) (string, string, int, error) {
-	switch {
-	case len(args) > 1 && slices.Equal(args[:2], []string{"stack", "history"}):
-		return "[]", "", 0, nil
-	case len(args) > 1 && slices.Equal(args[:2], []string{"stack", "output"}):
-		return "{}", "", 0, nil
-	}
-	return c.PulumiCommand.Run(ctx, workdir, stdin, stdout, stderr, environment, args...)
-}
-
-// Version implements auto.PulumiCommand.
-func (c withoutQuestions) Version() semver.Version { return c.PulumiCommand.Version() }

@@ -46,6 +46,8 @@ type State struct {
 	// Creates is the folder in which native plugins remember what they asked a cloud for, see package
 	// pkg/nativeprovider/journal: one a backend, because two backends may have stacks of the same name. Empty for none.
 	Creates string
+
+	marks string // the folder of the marks of running operations; empty for none
 }
 
 // StateDirectory is the folder that states are kept in when nothing else is chosen: PLANTON_STATE_DIR, or planton in the folder
@@ -82,6 +84,7 @@ func OpenState(directory string, getenv func(string) string) (*State, error) {
 		BackendURL:      getenv(environmentBackend),
 		Home:            getenv(environmentHome),
 		SecretsProvider: getenv(EnvironmentSecretsProvider),
+		marks:           filepath.Join(directory, "running"),
 	}
 	if state.BackendURL == "" {
 		return state, state.useFiles(directory, getenv)
@@ -97,7 +100,7 @@ func OpenState(directory string, getenv func(string) string) (*State, error) {
 // OpenLocalState is OpenState for what belongs to this machine alone, such as an emulated cloud: it takes no notice of
 // PULUMI_BACKEND_URL.
 func OpenLocalState(directory string, getenv func(string) string) (*State, error) {
-	state := &State{Home: getenv(environmentHome)}
+	state := &State{Home: getenv(environmentHome), marks: filepath.Join(directory, "running")}
 	return state, state.useFiles(directory, getenv)
 }
 

@@ -36,7 +36,7 @@ type world struct {
 	next    int
 	fails   map[string]error // by label: what creating or updating a thing says
 	tokens  []string         // what requests were made with
-	blocked chan struct{}    // when set, a create waits until it is canceled; closed when it waits
+	blocked chan struct{}    // when set, the next request waits until it is canceled; closed when it waits
 	events  []Event
 }
 
@@ -72,13 +72,15 @@ func (w *world) plugin() *nativeprovider.Provider {
 		{Name: "within", Type: nativeprovider.String},
 		{Name: "password", Type: nativeprovider.String, Output: true, Secret: true},
 	}
-	check := func(op *nativeprovider.Operation, label string) error {
+	check := func(ctx context.Context, op *nativeprovider.Operation, label string) error {
 		w.mu.Lock()
 		w.tokens = append(w.tokens, string(op.Client.(token)))
 		err, blocked := w.fails[label], w.blocked
 		w.mu.Unlock()
 		if blocked != nil {
 			close(blocked)
+			<-ctx.Done()
+			return nativeprovider.ContextError(ctx)
 		}
 		return err
 	}
@@ -87,15 +89,11 @@ func (w *world) plugin() *nativeprovider.Provider {
 		Create: func(ctx context.Context, op *nativeprovider.Operation, in resource.PropertyMap) (string, resource.PropertyMap, error) {
 			label := in["label"].StringValue()
 			op.Status("waiting for " + label)
-			if err := check(op, label); err != nil {
+			if err := check(ctx, op, label); err != nil {
 				return "", nil, err
 			}
 			w.mu.Lock()
 			defer w.mu.Unlock()
-			if w.blocked != nil {
-				<-ctx.Done()
-				return "", nil, nativeprovider.ContextError(ctx)
-			}
 			w.next++
 			id := fmt.Sprintf("%s-%d", label, w.next)
 			state := in.Copy()
@@ -103,8 +101,8 @@ func (w *world) plugin() *nativeprovider.Provider {
 			w.things[id] = state
 			return id, state, nil
 		},
-		Read: func(_ context.Context, op *nativeprovider.Operation, id string, _ resource.PropertyMap) (string, resource.PropertyMap, error) {
-			if err := check(op, "read"); err != nil {
+		Read: func(ctx context.Context, op *nativeprovider.Operation, id string, _ resource.PropertyMap) (string, resource.PropertyMap, error) {
+			if err := check(ctx, op, "read"); err != nil {
 				return "", nil, err
 			}
 			w.mu.Lock()
@@ -115,8 +113,8 @@ func (w *world) plugin() *nativeprovider.Provider {
 			}
 			return id, state, nil
 		},
-		Update: func(_ context.Context, op *nativeprovider.Operation, id string, _, in resource.PropertyMap) (resource.PropertyMap, error) {
-			if err := check(op, in["label"].StringValue()); err != nil {
+		Update: func(ctx context.Context, op *nativeprovider.Operation, id string, _, in resource.PropertyMap) (resource.PropertyMap, error) {
+			if err := check(ctx, op, in["label"].StringValue()); err != nil {
 				return nil, err
 			}
 			w.mu.Lock()
@@ -126,8 +124,8 @@ func (w *world) plugin() *nativeprovider.Provider {
 			w.things[id] = state
 			return state, nil
 		},
-		Delete: func(_ context.Context, op *nativeprovider.Operation, id string, _ resource.PropertyMap) error {
-			if err := check(op, "delete"); err != nil {
+		Delete: func(ctx context.Context, op *nativeprovider.Operation, id string, _ resource.PropertyMap) error {
+			if err := check(ctx, op, "delete"); err != nil {
 				return err
 			}
 			w.mu.Lock()

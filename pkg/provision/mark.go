@@ -1,0 +1,72 @@
+package provision
+
+import (
+	"encoding/json"
+	"net/url"
+	"os"
+	"path/filepath"
+
+	"github.com/pkg/errors"
+	"github.com/pulumi/pulumi/sdk/v3/go/common/resource/urn"
+
+	"github.com/plantonhq/project-planton/pkg/nativeprovider/journal"
+	"github.com/plantonhq/project-planton/pkg/stackidentity"
+)
+
+// A mark stands in the state directory as long as an operation that changes a stack runs. Where one is found, the last run on this
+// machine was killed. The engine's own record of it is not enough: it knows of creations, but loses a deletion when the program
+// runs along, and everything when it was this process alone that was killed.
+
+// mark says that an operation on a stack runs. It tells whether there was a mark already, and how to take it away.
+func (s *State) mark(identity stackidentity.Identity) (found bool, unmark func(), err error) {
+	if s.marks == "" {
+		return false, func() {}, nil
+	}
+	if err := os.MkdirAll(s.marks, 0o700); err != nil {
+		return false, nil, errors.Wrap(err, "create the folder of the marks of runs")
+	}
+	file := filepath.Join(s.marks, url.PathEscape(identity.String()))
+	made, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	switch {
+	case os.IsExist(err):
+		found = true
+	case err != nil:
+		return false, nil, errors.Wrap(err, "mark the run")
+	default:
+		if err := made.Close(); err != nil {
+			return false, nil, errors.Wrap(err, "mark the run")
+		}
+	}
+	return found, func() { _ = os.Remove(file) }, nil
+}
+
+// askedFor is what native plugins asked a cloud for on behalf of a stack, and do not know to be recorded in its state.
+func (s *State) askedFor(identity stackidentity.Identity) ([]journal.Entry, error) {
+	if s.Creates == "" {
+		return nil, nil
+	}
+	files, err := os.ReadDir(s.Creates)
+	if err != nil && !os.IsNotExist(err) {
+		return nil, errors.Wrap(err, "read the journal of creates")
+	}
+	seen := map[string]bool{}
+	var asked []journal.Entry
+	for _, file := range files {
+		var entry journal.Entry
+		content, err := os.ReadFile(filepath.Join(s.Creates, file.Name()))
+		if err != nil || json.Unmarshal(content, &entry) != nil || seen[entry.URN] {
+			continue // it has gone meanwhile, or the plugin says what is wrong with it
+		}
+		name, err := urn.Parse(entry.URN)
+		if err != nil || string(name.Project()) != identity.Project || string(name.Stack()) != identity.Stack {
+			continue
+		}
+		seen[entry.URN] = true
+		entries, err := journal.Open(s.Creates).Entries(entry.URN)
+		if err != nil {
+			return nil, err
+		}
+		asked = append(asked, entries...)
+	}
+	return asked, nil
+}

@@ -25,6 +25,11 @@ type document struct {
 	text string
 }
 
+// line is where the text of the document begins, counted from 1.
+func (d document) line() int {
+	return len(d.text) - len(strings.TrimLeft(d.text, "\n")) + 1
+}
+
 // split parts a file into its documents. In YAML a line that starts with "---" or "..." and white space is a marker wherever it
 // stands, also inside of a block of text, so no parser is needed to find them; and a document that is broken does not hide
 // the next one.
@@ -48,7 +53,11 @@ func split(data []byte) []document {
 				line = ""
 			}
 		}
-		current.WriteString(line + "\n")
+		current.WriteString(line)
+		// A line break more at the end would be one more in a block of text that keeps them (|+).
+		if i < len(lines)-1 {
+			current.WriteString("\n")
+		}
 	}
 	return append(documents, document{number: len(documents) + 1, text: current.String()})
 }
@@ -159,8 +168,11 @@ func LoadStackInput(path string, stdin io.Reader) (*Manifest, proto.Message, err
 	}
 	documents := split(data)
 	documents = slices.DeleteFunc(documents, func(d document) bool { return isBlank(d.text) })
-	if len(documents) != 1 {
-		return fail(position{}, "", RuleDocument, fmt.Sprintf("a stack input is one document, not %d", len(documents)))
+	if len(documents) == 0 {
+		return nil, nil, &Error{Problems: []Problem{emptyProblem(path)}}
+	}
+	if len(documents) > 1 {
+		return fail(position{documents[1].line(), 1}, "", RuleDocument, fmt.Sprintf("a stack input is one document, not %d", len(documents)))
 	}
 	root, problem := parseYAML(documents[0].text)
 	if problem != nil {
@@ -221,7 +233,7 @@ func Decode(file string, data []byte, into proto.Message) error {
 			continue
 		}
 		if content != nil {
-			return &Error{Problems: []Problem{{File: file, Document: doc.number, RuleID: RuleDocument, Message: "one document is expected, not several"}}}
+			return &Error{Problems: []Problem{{File: file, Document: doc.number, Line: doc.line(), RuleID: RuleDocument, Message: "one document is expected, not several"}}}
 		}
 		content = &doc
 	}

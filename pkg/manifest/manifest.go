@@ -6,6 +6,7 @@
 package manifest
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"os"
@@ -16,6 +17,7 @@ import (
 
 	"buf.build/go/protoyaml"
 	"github.com/pkg/errors"
+	"go.yaml.in/yaml/v3"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/plantonhq/project-planton/pkg/kinds"
@@ -114,7 +116,35 @@ func Parse(file string, data []byte) ([]*Manifest, error) {
 // Marshal returns a message as YAML that Parse reads back into an equal one.
 func Marshal(message proto.Message) ([]byte, error) {
 	data, err := protoyaml.MarshalOptions{Indent: 2}.Marshal(message)
+	if err == nil && bytes.Contains(data, []byte("<<")) {
+		data, err = quoteMergeKeys(data)
+	}
 	return data, errors.Wrap(err, "marshal to yaml")
+}
+
+// quoteMergeKeys writes the key of a label or annotation that happens to be "<<" so that it is not read as a merge key.
+func quoteMergeKeys(data []byte) ([]byte, error) {
+	var document yaml.Node
+	if err := yaml.Unmarshal(data, &document); err != nil {
+		return nil, err
+	}
+	var quote func(node *yaml.Node)
+	quote = func(node *yaml.Node) {
+		for i, child := range node.Content {
+			if i%2 == 0 && node.Kind == yaml.MappingNode && isMerge(child) {
+				child.Tag, child.Style = "!!str", yaml.DoubleQuotedStyle
+			}
+			quote(child)
+		}
+	}
+	quote(&document)
+	var quoted bytes.Buffer
+	encoder := yaml.NewEncoder(&quoted)
+	encoder.SetIndent(2)
+	if err := encoder.Encode(&document); err != nil {
+		return nil, err
+	}
+	return quoted.Bytes(), encoder.Close()
 }
 
 // finish looks for resources that are declared twice, and puts the problems together.

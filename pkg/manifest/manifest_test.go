@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"bytes"
 	"flag"
 	"fmt"
 	"os"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/pkg/errors"
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/testing/protocmp"
 
 	civov1 "github.com/plantonhq/project-planton/apis/org/project_planton/provider/civo"
@@ -287,13 +289,17 @@ func FuzzParse(f *testing.F) {
 		}
 		f.Add(data)
 	}
+	f.Add([]byte(pool + "\n---\n" + strings.Replace(pool, "name:", "name: 2", 1) + "\n...\n# the end\n"))
+	f.Add([]byte("provider_config: {api_token: t}\ntarget:\n  " + strings.ReplaceAll(strings.TrimSpace(pool), "\n", "\n  ")))
+	f.Add([]byte("target:\n  kind: CivoVpc\n---\ntarget: {kind: CivoVpc}\n"))
+	f.Add([]byte("target: {kind: CivoVp}"))
+	f.Add([]byte("target: [kind]"))
+	f.Add([]byte("[target"))
 	f.Fuzz(func(t *testing.T, data []byte) {
+		stackInput(t, data)
 		manifests, err := Parse("fuzz.yaml", data)
 		if err != nil {
-			var bad *Error
-			if !errors.As(err, &bad) || len(bad.Problems) == 0 {
-				t.Fatalf("got %T %v, want an *Error with problems", err, err)
-			}
+			places(t, data, err)
 			return
 		}
 		for _, m := range manifests {
@@ -310,6 +316,60 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
+}
+
+// stackInput reads the text as a stack input: its problems have places too, and what is read survives being written.
+func stackInput(t *testing.T, data []byte) {
+	t.Helper()
+	m, config, err := LoadStackInput(Stdin, bytes.NewReader(data))
+	if err != nil {
+		places(t, data, err)
+		return
+	}
+	input := m.Kind.NewStackInput()
+	reflected := input.ProtoReflect()
+	fields := reflected.Descriptor().Fields()
+	reflected.Set(fields.ByName("target"), protoreflect.ValueOfMessage(m.Target.ProtoReflect()))
+	if config != nil {
+		reflected.Set(fields.ByName("provider_config"), protoreflect.ValueOfMessage(config.ProtoReflect()))
+	}
+	text, err := Marshal(input)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, configAgain, err := LoadStackInput(Stdin, bytes.NewReader(text))
+	if err != nil {
+		t.Fatalf("the stack input that was written cannot be read: %v\n%s", err, text)
+	}
+	if diff := cmp.Diff(m.Target, again.Target, protocmp.Transform()); diff != "" {
+		t.Fatalf("the manifest changed on the way: -was +is:\n%s", diff)
+	}
+	if diff := cmp.Diff(config, configAgain, protocmp.Transform()); diff != "" {
+		t.Fatalf("the provider config changed on the way: -was +is:\n%s", diff)
+	}
+}
+
+// places wants every problem to name a line of the text, but for the one that there is nothing in it.
+func places(t *testing.T, data []byte, err error) {
+	t.Helper()
+	var bad *Error
+	if !errors.As(err, &bad) || len(bad.Problems) == 0 {
+		t.Fatalf("got %T %v, want an *Error with problems", err, err)
+	}
+	// YAML has more line breaks than \n.
+	lines := 1
+	for _, lineBreak := range []string{"\n", "\r", "\u0085", "\u2028", "\u2029"} {
+		lines += strings.Count(string(data), lineBreak)
+	}
+	for _, problem := range bad.Problems {
+		switch {
+		case problem.RuleID == "" || problem.Message == "" || problem.File == "":
+			t.Errorf("the problem %+v says too little", problem)
+		case problem.RuleID == RuleNoDocument:
+		case problem.Line < 1 || problem.Line > lines+1 || problem.Column < 0:
+			t.Errorf("the problem %v has no place in %d lines:\n%s", problem, lines, data)
+		}
+	}
 }
 
 func TestMarshalRoundTrip(t *testing.T) {

@@ -85,7 +85,7 @@ var ruleCases = []ruleCase{
 		name:  "network of a firewall rule",
 		seeds: []string{"0.0.0.0/0", "::/0", "2001:db8::/32", "2001:db8::1/32", "203.0.113.7", "fe80::%eth0/64", "::ffff:1.2.3.0/120"},
 		kept: func(t *testing.T, text string) bool {
-			return validationtest.Keeps(t, &civofirewallv1.CivoFirewallRule{Cidrs: []string{text}}, "cidrs[0]")
+			return validationtest.Keeps(t, &civofirewallv1.CivoFirewallRule{Cidrs: []string{text}}, "cidrs")
 		},
 		law: func(t *testing.T, text string, kept bool) {
 			prefix, err := netip.ParsePrefix(text)
@@ -98,7 +98,7 @@ var ruleCases = []ruleCase{
 		name:  "tag",
 		seeds: []string{"prod", "a b", "a\tb", "a\u00a0b", "a\vb", "a\u0085b", "a\u2003b", strings.Repeat("t", 256)},
 		kept: func(t *testing.T, text string) bool {
-			return validationtest.Keeps(t, &civokubernetesclusterv1.CivoKubernetesClusterSpec{Tags: []string{text}}, "tags[0]")
+			return validationtest.Keeps(t, &civokubernetesclusterv1.CivoKubernetesClusterSpec{Tags: []string{text}}, "tags")
 		},
 		law: func(t *testing.T, text string, kept bool) {
 			// Tags travel in one text with spaces between them, so one tag has to be one word.

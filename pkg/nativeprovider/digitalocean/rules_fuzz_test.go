@@ -95,7 +95,7 @@ var ruleCases = []ruleCase{
 		seeds: []string{"203.0.113.7", "203.0.113.0/24", "203.0.113.7/24", "::1", "2001:db8::/32", "fe80::1%eth0", "1.2.3", "::ffff:1.2.3.4"},
 		kept: func(t *testing.T, text string) bool {
 			return validationtest.Keeps(t, &clusterv1.DigitalOceanKubernetesClusterSpec{ControlPlaneFirewallAllowedIps: []string{text}},
-				"control_plane_firewall_allowed_ips[0]")
+				"control_plane_firewall_allowed_ips")
 		},
 		law: func(t *testing.T, text string, kept bool) {
 			address, addressErr := netip.ParseAddr(text)
@@ -110,7 +110,7 @@ var ruleCases = []ruleCase{
 		name:  "tag",
 		seeds: []string{"prod", "team:data", "a_b-c", "a b", "k8s", "K8S:x", "terraform:x", strings.Repeat("t", 255), strings.Repeat("t", 256), "tag\n"},
 		kept: func(t *testing.T, text string) bool {
-			return validationtest.Keeps(t, &clusterv1.DigitalOceanKubernetesClusterSpec{Tags: []string{text}}, "tags[0]")
+			return validationtest.Keeps(t, &clusterv1.DigitalOceanKubernetesClusterSpec{Tags: []string{text}}, "tags")
 		},
 		law: func(t *testing.T, text string, kept bool) {
 			// Those that the platform keeps for itself are left out of what is read, so they must never be given.

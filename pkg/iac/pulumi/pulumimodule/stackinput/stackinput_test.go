@@ -155,7 +155,7 @@ func TestParseErrors(t *testing.T) {
 			reason: "every error is told",
 			text:   "nope: 1\ntarget:\n  nor: 2\n", want: []string{"in.yaml:1:1", "in.yaml:3:3"},
 		},
-		"broken yaml":   {reason: "the line is told", text: "target: [\n", want: []string{"in.yaml:3", "yaml.syntax"}},
+		"broken yaml":   {reason: "the line is told", text: "target: [\n", want: []string{"in.yaml:2", "yaml.syntax"}},
 		"two documents": {reason: "the second would be lost", text: "target: {}\n---\ntarget: {}\n", want: []string{"in.yaml", "not several"}},
 		"empty":         {reason: "an empty text is no stack input", text: "", want: []string{"in.yaml", "document."}},
 		"comment only":  {reason: "neither is a comment", text: "# nothing\n", want: []string{"in.yaml", "document."}},

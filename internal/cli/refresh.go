@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -10,6 +11,7 @@ type refreshOptions struct {
 	manifests manifestFlags
 	cloud     cloudFlags
 	output    outputFlags
+	created   []string
 }
 
 func newRefresh(streams Streams) *cobra.Command {
@@ -27,7 +29,26 @@ func newRefresh(streams Streams) *cobra.Command {
 	options.output.bind(cmd)
 	// Refresh changes nothing in the cloud and asks nothing; scripts pass the flag to all commands alike.
 	cmd.Flags().BoolP("yes", "y", false, "accepted, and not needed: a refresh asks nothing")
+	cmd.Flags().StringArrayVar(&options.created, "created", nil,
+		"RESOURCE=ID of an object that the last run was creating when it was killed, RESOURCE= where there is none; see "+
+			"docs/reliability.md")
 	return cmd
+}
+
+// createdIDs reads what --created says.
+func (o *refreshOptions) createdIDs(manifests int) (map[string]string, error) {
+	if len(o.created) > 0 && manifests != 1 {
+		return nil, usageError("--created is about the resources of one manifest; give that one alone with -f")
+	}
+	ids := map[string]string{}
+	for _, text := range o.created {
+		name, id, ok := strings.Cut(text, "=")
+		if _, twice := ids[name]; !ok || name == "" || twice {
+			return nil, usageError("--created " + text + " is not RESOURCE=ID, once for each resource")
+		}
+		ids[name] = id
+	}
+	return ids, nil
 }
 
 func (o *refreshOptions) run(ctx context.Context, streams Streams, cmd *cobra.Command) error {
@@ -35,6 +56,10 @@ func (o *refreshOptions) run(ctx context.Context, streams Streams, cmd *cobra.Co
 		return err
 	}
 	manifests, err := o.manifests.load(streams, &o.cloud)
+	if err != nil {
+		return err
+	}
+	created, err := o.createdIDs(len(manifests))
 	if err != nil {
 		return err
 	}
@@ -47,6 +72,7 @@ func (o *refreshOptions) run(ctx context.Context, streams Streams, cmd *cobra.Co
 	if err != nil {
 		return err
 	}
+	set.Created(created)
 	results, err := set.Refresh(ctx)
 	return renderResults(streams, o.output, resultView{operation: refreshed, set: set, results: results, err: err})
 }

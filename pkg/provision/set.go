@@ -29,6 +29,8 @@ type Set struct {
 	members []Member // in the order in which they are provisioned
 	byKey   map[foreignkey.Key]int
 
+	created map[string]string // see Created
+
 	mu      sync.Mutex
 	outputs map[foreignkey.Key]Outputs // what is known of the outputs of resources, in the set and outside
 }
@@ -97,6 +99,9 @@ func Order(manifests []*manifest.Manifest) ([]Member, error) {
 	}
 	return ordered, nil
 }
+
+// Created tells how creations ended that a run began and never ended, for a set of one manifest: see Stack.Created.
+func (s *Set) Created(ids map[string]string) { s.created = ids }
 
 // Members are the manifests of the set in the order in which they are provisioned.
 func (s *Set) Members() []Member { return s.members }
@@ -295,7 +300,7 @@ func (s *Set) stack(ctx context.Context, member Member) (Stack, error) {
 	if err != nil {
 		return Stack{}, err
 	}
-	return Stack{Identity: member.Identity, StackInput: input, Resolver: s.resolver(ctx, member)}, nil
+	return Stack{Identity: member.Identity, StackInput: input, Resolver: s.resolver(ctx, member), Created: s.created}, nil
 }
 
 // resolver answers the references of a member. The module sees the same values whether they are handed on or read from a stack.

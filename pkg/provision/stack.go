@@ -166,7 +166,12 @@ func (e *Engine) run(ctx context.Context, operation string, stack Stack, run run
 	result, err := o.run(ctx, run)
 	result.Duration = time.Since(start)
 	if err != nil {
-		return result, e.failure(ctx, operation, stack.Identity, err, failure.get(), result)
+		err = e.failure(ctx, operation, stack.Identity, err, failure.get(), result)
+		if failure, ok := err.(*Error); ok && command.wasKilled() { //nolint:errorlint // it is the error that was just made
+			failure.Message = "the engine was killed: what it had begun may exist without being recorded; the same command looks for it " +
+				"and goes on from there"
+		}
+		return result, err
 	}
 	e.emit(Event{Kind: EventStackDone, Time: time.Now(), Stack: stack.Identity, Op: Op(operation), Elapsed: result.Duration})
 	return result, nil

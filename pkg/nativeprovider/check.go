@@ -245,7 +245,7 @@ func (p *Provider) Check(_ context.Context, request plugin.CheckRequest) (plugin
 	}
 	c := &checker{defaults: true}
 	inputs := c.object(nil, declared.Properties, request.News, func(property *Property) (string, error) {
-		return autoname(property, request)
+		return autoname(property, request, p.pendingName(request.URN))
 	})
 	if declared.Check != nil && len(c.failures) == 0 {
 		c.failures = append(c.failures, declared.Check(plainMap(inputs))...)
@@ -256,10 +256,14 @@ func (p *Provider) Check(_ context.Context, request plugin.CheckRequest) (plugin
 	return plugin.CheckResponse{Properties: inputs}, nil
 }
 
-// autoname is the name that an object gets whose program gives none: the one that it has, or the resource's name and a random suffix.
-func autoname(p *Property, request plugin.CheckRequest) (string, error) {
+// autoname is the name that an object gets whose program gives none: the one that it has, or that an earlier create has asked for, or the
+// resource's name and a random suffix.
+func autoname(p *Property, request plugin.CheckRequest, pending string) (string, error) {
 	if old := plainValue(request.Olds[resource.PropertyKey(p.Name)]); old.IsString() && old.StringValue() != "" {
 		return old.StringValue(), nil
+	}
+	if pending != "" {
+		return pending, nil
 	}
 	if options := request.Autonaming; options != nil {
 		switch options.Mode {

@@ -264,6 +264,8 @@ func (p *Provider) Diff(_ context.Context, request plugin.DiffRequest) (plugin.D
 	// refresh, which compares what it read with the inputs of before.
 	diff := declared.Compare(string(request.ID), request.OldOutputs, inputs)
 	result := plugin.DiffResult{Changes: plugin.DiffNone}
+	// What stays in the journal is only found again: a plan does not fail for it.
+	_ = p.recorded(declared, request.URN, request.ID, request.OldOutputs)
 	if len(diff.changes) == 0 {
 		return result, nil
 	}

@@ -14,6 +14,7 @@
 //   - Inputs are compared with the recorded state, not with the previous inputs, so drift that a refresh has seen is planned away.
 //   - Only [ErrNotFound] means that an object is gone. Any other error of a read is an error and keeps the state.
 //   - An object that was created but did not become ready is recorded with its id; the next update goes on with it.
+//   - A create whose process was killed is gone on with by the next one, when there is a journal: see [Operation.MakeOnce].
 //   - Cancellation and custom timeouts end a wait at once.
 package nativeprovider
 
@@ -65,6 +66,12 @@ type Resource struct {
 	// Meta is the Terraform bridge's __meta that a newly created state gets, for resources whose official plugin needs a schema version
 	// there to take the state over, for example `{"schema_version":"1"}`. An existing __meta is kept.
 	Meta string
+
+	// Identity are paths of inputs ("pools.size") whose values an object has from the moment that Create asks for it. One that has the
+	// wanted name and another value there is not what was asked for, see Operation.MakeOnce.
+	Identity []string
+	// Parent is the property that names what the object's name is unique in (Making.Parent); "" for the account.
+	Parent resource.PropertyKey
 
 	// Check is the check that needs several properties together. Optional. Values may be computed.
 	Check func(inputs resource.PropertyMap) []plugin.CheckFailure
@@ -118,6 +125,9 @@ type Operation struct {
 	Client any
 	// Random is the engine's seed for names that a create must make up; the same seed gives the same name. May be empty.
 	Random []byte
+
+	// creating is what a create remembers; nil for other operations, and without a journal.
+	creating *creating
 
 	log func(severity pulumirpc.LogSeverity, message string, ephemeral bool)
 }

@@ -32,8 +32,23 @@ func (p *Provider) Create(ctx context.Context, request plugin.CreateRequest) (pl
 	if op.Client, err = p.makeClient(ctx); err != nil {
 		return plugin.CreateResponse{}, err
 	}
+	if op.creating, err = p.beginCreate(op, declared, inputs); err != nil {
+		return plugin.CreateResponse{}, errors.Wrap(err, "nothing was created, because it is not known what an earlier run asked for")
+	}
+	if op.creating != nil && op.creating.entry != nil && op.creating.entry.ID != "" {
+		if response, done, err := p.adopt(ctx, op, secrets); done {
+			return response, err
+		}
+	}
 	id, state, err := declared.Create(ctx, op, inputs)
 	if id == "" {
+		if errors.Is(err, errAdopt) {
+			response, done, err := p.adopt(ctx, op, secrets)
+			if !done && err == nil {
+				err = errors.Errorf("%s was found and is gone again: run again", op.creating.entry.Name)
+			}
+			return response, err
+		}
 		if err == nil {
 			err = errors.New("the cloud returned no id")
 		}
@@ -72,6 +87,11 @@ func (p *Provider) Read(ctx context.Context, request plugin.ReadRequest) (plugin
 
 	old := plainMap(request.State)
 	delete(old, "id")
+	if len(old) > 0 { // else an import, which may end before anything is recorded
+		if err := p.recorded(declared, request.URN, request.ID, old); err != nil {
+			op.Warn(err.Error())
+		}
+	}
 	id, state, err := declared.Read(ctx, op, string(request.ID), old)
 	if IsNotFound(err) {
 		return plugin.ReadResponse{Status: resource.StatusOK}, nil
@@ -155,6 +175,9 @@ func (p *Provider) Update(ctx context.Context, request plugin.UpdateRequest) (pl
 	if op.Client, err = p.makeClient(ctx); err != nil {
 		return plugin.UpdateResponse{}, err
 	}
+	if err := p.recorded(declared, request.URN, request.ID, old); err != nil {
+		op.Warn(err.Error())
+	}
 	state, err := declared.Update(ctx, op, id, old, inputs)
 	if err != nil && state == nil {
 		return plugin.UpdateResponse{}, err
@@ -181,6 +204,9 @@ func (p *Provider) Delete(ctx context.Context, request plugin.DeleteRequest) (pl
 	}
 	if err := declared.Delete(ctx, op, string(request.ID), plainMap(request.Outputs)); err != nil && !IsNotFound(err) {
 		return plugin.DeleteResponse{}, err
+	}
+	if err := p.recorded(declared, request.URN, request.ID, plainMap(request.Outputs)); err != nil {
+		op.Warn(err.Error())
 	}
 	return plugin.DeleteResponse{Status: resource.StatusOK}, nil
 }

@@ -65,6 +65,12 @@ func (p *Provider) start(ctx context.Context, engine *host) (done <-chan error, 
 // print.
 func Main(p *Provider) error {
 	logging.InitLogging(false, 0, false)
+	if p.spec.Journal == "" {
+		var err error
+		if p.spec.Journal, p.spec.JournalScope, err = defaultJournal(os.Getenv); err != nil {
+			return err
+		}
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 

@@ -45,6 +45,8 @@ const (
 	defaultEndpoint = "https://api.civo.com"
 	// maxResponse bounds what is read of an answer; the longest, a list of clusters, is far below.
 	maxResponse = 32 << 20
+	// attemptsHeader is where the transport leaves the number of attempts of a request that failed.
+	attemptsHeader = "X-Attempts"
 )
 
 // newClient makes a client of the provider's configuration, completed from the environment as the official plugin does it: CIVO_TOKEN,
@@ -70,12 +72,22 @@ func newClient(version string, config resource.PropertyMap) (*client, error) {
 		token:     token,
 		userAgent: "pulumi-resource-civo-native/" + version,
 		http: &http.Client{
-			Transport: &retryTransport{base: newTransport(), attempts: 5, first: 250 * time.Millisecond, budget: time.Minute},
+			Transport: retrying(5, 250*time.Millisecond, time.Minute),
 		},
 		region:  strings.ToUpper(firstOf(nativeprovider.GetString(config, "region"), os.Getenv("CIVO_REGION"))),
 		located: map[string]string{},
 	}, nil
 }
+
+// retrying is the transport of the client.
+func retrying(attempts int, first, budget time.Duration) *nativeprovider.RetryTransport {
+	return &nativeprovider.RetryTransport{
+		Base: nativeprovider.NewTransport(), Attempts: attempts, First: first, Budget: budget, AttemptsHeader: attemptsHeader,
+	}
+}
+
+// Endpoint is the address of the API.
+func (c *client) Endpoint() string { return c.endpoint.String() }
 
 func firstOf(texts ...string) string {
 	for _, text := range texts {
@@ -137,7 +149,11 @@ type apiError struct {
 	Status int
 	Code   string
 	Reason string
-	call   string
+	// RequestID is what Civo's support finds the request by; "" when the answer has none.
+	RequestID string
+	// Attempts is how often the request was sent, "" for once.
+	Attempts string
+	call     string
 }
 
 // Error implements error.
@@ -148,6 +164,12 @@ func (e *apiError) Error() string {
 	}
 	if e.Reason != "" {
 		text += ": " + e.Reason
+	}
+	if e.Attempts != "" {
+		text += ", after " + e.Attempts + " attempts"
+	}
+	if e.RequestID != "" {
+		text += " (request id " + e.RequestID + ")"
 	}
 	switch {
 	case e.Status == http.StatusUnauthorized, e.Code == "database_account_not_found", e.Code == "authentication_invalid_key":
@@ -220,7 +242,7 @@ func (r regional) call(ctx context.Context, method, path string, body, result an
 	response, err := r.http.Do(request)
 	if err != nil {
 		if ctx.Err() != nil {
-			return nativeprovider.ContextError(ctx)
+			return nativeprovider.RequestError(ctx, err)
 		}
 		return nativeprovider.Transient(errors.Wrap(err, "civo API"))
 	}
@@ -233,7 +255,7 @@ func (r regional) call(ctx context.Context, method, path string, body, result an
 		return nativeprovider.Transient(errors.Wrapf(err, "civo API: read the answer to %s", call))
 	}
 	if response.StatusCode >= http.StatusMultipleChoices {
-		return refusal(call, response.StatusCode, answer)
+		return refusal(call, response, answer)
 	}
 	if result == nil {
 		return nil
@@ -242,7 +264,8 @@ func (r regional) call(ctx context.Context, method, path string, body, result an
 	return errors.Wrapf(json.Unmarshal(answer, result), "civo API: decode the answer to %s", call)
 }
 
-func refusal(call string, status int, answer []byte) error {
+func refusal(call string, response *http.Response, answer []byte) error {
+	status := response.StatusCode
 	// Fields may be of any type when something between here and Civo answers.
 	var fields map[string]any
 	_ = json.Unmarshal(answer, &fields)
@@ -250,7 +273,10 @@ func refusal(call string, status int, answer []byte) error {
 		s, _ := fields[key].(string)
 		return s
 	}
-	refused := &apiError{Status: status, Code: text("code"), Reason: text("reason"), call: call}
+	refused := &apiError{
+		Status: status, Code: text("code"), Reason: text("reason"), call: call,
+		RequestID: firstOf(nativeprovider.RequestID(response.Header), text("request_id")), Attempts: response.Header.Get(attemptsHeader),
+	}
 	if details := text("details"); details != "" {
 		refused.Reason = strings.TrimPrefix(refused.Reason+", "+details, ", ")
 	}
@@ -343,52 +369,23 @@ func (c *client) locateCluster(ctx context.Context, region, id string) (regional
 	return r, cluster, nil
 }
 
-// create makes an object that must not be made twice. find looks for it by its name (which the cloud keeps unique) and returns its id, ""
-// when there is none. An object that was there before is refused: it is not ours. When the answer to the request is lost, the object is
-// looked for before the request is sent again.
-func (r regional) create(
-	ctx context.Context, what, name string, find func(ctx context.Context) (id string, err error), post func(ctx context.Context) (id string, err error),
-) (string, error) {
-	switch id, err := find(ctx); {
-	case err != nil:
-		return "", errors.Wrapf(err, "look for a %s of the name %s", what, name)
-	case id != "":
-		return "", errors.Errorf("a %s of the name %s exists in %s already (id %s): choose another name, or import it", what, name, r.code, id)
-	}
-	const attempts = 3
-	for attempt := 1; ; attempt++ {
-		id, err := post(ctx)
-		if err == nil {
-			return id, nil
-		}
-		// From the second attempt on, a taken name is the sign that the first one worked.
-		lost := nativeprovider.IsTransient(err) || ctx.Err() != nil
-		if !lost && (attempt == 1 || !hasCode(err, duplicateCodes...)) {
-			return "", err
-		}
-		if found, ok := r.appeared(ctx, find); ok {
-			return found, nil
-		}
-		if attempt == attempts || ctx.Err() != nil {
-			return "", err
-		}
+// making is a request to make an object whose name must be unique in the region, as nativeprovider.Operation.MakeOnce takes it.
+func (r regional) making(
+	kind, name string, find func(ctx context.Context, name string) ([]nativeprovider.Found, error), post func(ctx context.Context) (string, error),
+) nativeprovider.Making {
+	return nativeprovider.Making{
+		Kind: kind, Name: name, Parent: r.code, Find: find, Post: post, Refused: isRefused,
+		Taken: func(err error) bool { return hasCode(err, duplicateCodes...) },
 	}
 }
 
-// appeared looks a few times for an object whose creation was not answered. It goes on for a moment when the operation was cancelled: an
-// object that nobody knows of is worse than a short delay.
-func (r regional) appeared(ctx context.Context, find func(ctx context.Context) (string, error)) (string, bool) {
-	ctx, cancel := afterwards(ctx)
-	defer cancel()
-	for _, pause := range []time.Duration{100 * time.Millisecond, 500 * time.Millisecond, 2 * time.Second} {
-		if nativeprovider.Sleep(ctx, pause) != nil {
-			return "", false
-		}
-		if id, err := find(ctx); err == nil && id != "" {
-			return id, true
-		}
+// isRefused tells whether an error says for certain that a request was not carried out.
+func isRefused(err error) bool {
+	var answer *apiError
+	if !errors.As(err, &answer) {
+		return nativeprovider.NeverSent(err)
 	}
-	return "", false
+	return answer.Status < http.StatusInternalServerError && answer.Status != http.StatusRequestTimeout
 }
 
 // afterwards is a context for a last look after an operation failed, also when it failed because it was cancelled.

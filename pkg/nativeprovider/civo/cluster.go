@@ -98,6 +98,8 @@ func clusterResource() *nativeprovider.Resource {
 			return nil
 		},
 		Diff:                diffCluster,
+		Parent:              "region",
+		Identity:            []string{"networkId", "kubernetesVersion", "clusterType", "cni", "pools.label", "pools.size"},
 		DeleteBeforeReplace: keeps("name"),
 		Create:              createCluster,
 		Read:                readCluster,
@@ -297,21 +299,25 @@ func createCluster(
 			PublicIPNodePool: nativeprovider.GetBool(pool, "publicIpNodePool"),
 		}},
 	}
-	id, err := r.create(ctx, "kubernetes cluster", name,
-		func(ctx context.Context) (string, error) {
+	id, err := op.MakeOnce(ctx, r.making("kubernetes cluster", name,
+		func(ctx context.Context, name string) ([]nativeprovider.Found, error) {
 			clusters, err := r.clusters(ctx)
+			var found []nativeprovider.Found
 			for i := range clusters {
-				if strings.EqualFold(clusters[i].Name, name) {
-					return clusters[i].ID, nil
+				if cluster := &clusters[i]; strings.EqualFold(cluster.Name, name) {
+					found = append(found, nativeprovider.Found{
+						ID: cluster.ID, Created: cluster.CreatedAt,
+						State: clusterState(r, cluster, defaultPoolLabel(inputs, cluster), inputs),
+					})
 				}
 			}
-			return "", err
+			return found, err
 		},
 		func(ctx context.Context) (string, error) {
 			var made civogo.KubernetesCluster
 			err := r.call(ctx, http.MethodPost, "/v2/kubernetes/clusters", config, &made)
 			return made.ID, err
-		})
+		}))
 	if err != nil {
 		return "", nil, errors.Wrapf(err, "create civo kubernetes cluster %s", name)
 	}

@@ -141,6 +141,8 @@ func firewallResource() *nativeprovider.Resource {
 			}
 			return nil
 		},
+		Parent:              "region",
+		Identity:            []string{"networkId"},
 		DeleteBeforeReplace: keeps("name"),
 		Create:              createFirewall,
 		Read:                readFirewall,
@@ -202,21 +204,22 @@ func createFirewall(
 			config.Rules = append(config.Rules, ruleOf(rule, list.direction))
 		}
 	}
-	id, err := r.create(ctx, "firewall", name,
-		func(ctx context.Context) (string, error) {
+	id, err := op.MakeOnce(ctx, r.making("firewall", name,
+		func(ctx context.Context, name string) ([]nativeprovider.Found, error) {
 			firewalls, err := r.firewalls(ctx)
+			var found []nativeprovider.Found
 			for _, firewall := range firewalls {
 				if firewall.Name == name {
-					return firewall.ID, nil
+					found = append(found, nativeprovider.Found{ID: firewall.ID, State: resource.PropertyMap{"networkId": text(firewall.NetworkID)}})
 				}
 			}
-			return "", err
+			return found, err
 		},
 		func(ctx context.Context) (string, error) {
 			var made civogo.FirewallResult
 			err := r.call(ctx, http.MethodPost, "/v2/firewalls", config, &made)
 			return made.ID, err
-		})
+		}))
 	if err != nil {
 		return "", nil, errors.Wrapf(err, "create civo firewall %s", name)
 	}

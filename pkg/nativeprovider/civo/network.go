@@ -40,6 +40,8 @@ func networkResource() *nativeprovider.Resource {
 			}
 			return nil
 		},
+		Parent:              "region",
+		Identity:            []string{"cidrV4", "vlanId"},
 		DeleteBeforeReplace: keeps("label"),
 		Create:              createNetwork,
 		Read:                readNetwork,
@@ -125,21 +127,22 @@ func createNetwork(
 			AllocationPoolV4End:   nativeprovider.GetString(inputs, "vlanAllocationPoolV4End"),
 		}
 	}
-	id, err := r.create(ctx, "network", label,
-		func(ctx context.Context) (string, error) {
+	id, err := op.MakeOnce(ctx, r.making("network", label,
+		func(ctx context.Context, label string) ([]nativeprovider.Found, error) {
 			networks, err := r.networks(ctx)
-			for _, network := range networks {
-				if network.Label == label {
-					return network.ID, nil
+			var found []nativeprovider.Found
+			for i := range networks {
+				if networks[i].Label == label {
+					found = append(found, nativeprovider.Found{ID: networks[i].ID, State: networkState(r, &networks[i])})
 				}
 			}
-			return "", err
+			return found, err
 		},
 		func(ctx context.Context) (string, error) {
 			var made civogo.NetworkResult
 			err := r.call(ctx, http.MethodPost, "/v2/networks", config, &made)
 			return made.ID, err
-		})
+		}))
 	if err != nil {
 		return "", nil, errors.Wrapf(err, "create civo network %s", label)
 	}

@@ -45,6 +45,8 @@ func nodePoolResource() *nativeprovider.Resource {
 			}
 			return nil
 		},
+		Parent:   "clusterId",
+		Identity: []string{"size"},
 		// The label is taken until the old pool is gone; without one the old pool's place in the quota may be.
 		DeleteBeforeReplace: func(_, _ resource.PropertyMap) bool { return true },
 		Create:              createPool,
@@ -66,7 +68,10 @@ func (r regional) pool(ctx context.Context, clusterID, id string) (*civogo.Kuber
 	return pool, nil
 }
 
-func (r regional) addPool(ctx context.Context, op *nativeprovider.Operation, clusterID, label string, pool resource.PropertyMap) error {
+// addPool adds a pool to a cluster. own is the operation of a resource that is the pool, nil when the pool is a part of the cluster's.
+func (r regional) addPool(
+	ctx context.Context, op, own *nativeprovider.Operation, clusterID, label string, pool resource.PropertyMap,
+) error {
 	config := civogo.KubernetesClusterPoolConfig{
 		Region:           r.code,
 		ID:               label,
@@ -76,22 +81,24 @@ func (r regional) addPool(ctx context.Context, op *nativeprovider.Operation, clu
 		Taints:           taintsOf(pool),
 		PublicIPNodePool: nativeprovider.GetBool(pool, "publicIpNodePool"),
 	}
-	_, err := r.create(ctx, "node pool", label,
-		func(ctx context.Context) (string, error) {
+	making := r.making("node pool", label,
+		func(ctx context.Context, label string) ([]nativeprovider.Found, error) {
 			present, err := r.pool(ctx, clusterID, label)
 			if nativeprovider.IsNotFound(err) {
-				return "", nil
+				return nil, nil
 			}
 			if err != nil {
-				return "", err
+				return nil, err
 			}
-			return present.ID, nil
+			return []nativeprovider.Found{{ID: present.ID, State: resource.PropertyMap{"size": text(present.Size)}}}, nil
 		},
 		func(ctx context.Context) (string, error) {
 			return label, whenFree(ctx, op, "the cluster to take node pool "+label, func(ctx context.Context) error {
 				return r.call(ctx, http.MethodPost, clusterPath(clusterID)+"/pools", config, nil)
 			})
 		})
+	making.Parent, making.ImportID = clusterID, func(label string) string { return clusterID + ":" + label }
+	_, err := own.MakeOnce(ctx, making)
 	return err
 }
 
@@ -102,7 +109,7 @@ func (r regional) applyPool(
 ) (changed bool, err error) {
 	present, err := r.pool(ctx, clusterID, id)
 	if nativeprovider.IsNotFound(err) {
-		return true, r.addPool(ctx, op, clusterID, id, inputs)
+		return true, r.addPool(ctx, op, nil, clusterID, id, inputs)
 	}
 	if err != nil {
 		return false, err
@@ -184,13 +191,13 @@ func createPool(
 	clusterID := nativeprovider.GetString(inputs, "clusterId")
 	label := nativeprovider.GetString(inputs, "label")
 	if label == "" {
-		label = newUUID()
+		label = firstOf(op.PendingName(), newUUID())
 	}
 	r, _, err := c.locateCluster(ctx, "", clusterID)
 	if err != nil {
 		return "", nil, errors.Wrapf(err, "create civo kubernetes node pool %s", label)
 	}
-	if err := r.addPool(ctx, op, clusterID, label, inputs); err != nil {
+	if err := r.addPool(ctx, op, op, clusterID, label, inputs); err != nil {
 		return "", nil, errors.Wrapf(err, "create civo kubernetes node pool %s", label)
 	}
 	state, err := r.waitForPool(ctx, op, clusterID, label)

@@ -5,6 +5,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"strings"
 	"sync"
 	"time"
 
@@ -37,12 +38,15 @@ type client struct {
 
 // newClient returns a client for a configuration that is complete.
 func newClient(c config, version string, base http.RoundTripper) (*client, error) {
-	transport := &retryTransport{
-		base:    base,
-		token:   c.Token,
-		retries: c.RetryMax,
-		waitMin: c.RetryWaitMin,
-		waitMax: c.RetryWaitMax,
+	// godo can retry by itself, but it repeats a POST after a lost answer too, and that is how an account gets two clusters from one
+	// declaration.
+	transport := &nativeprovider.RetryTransport{
+		Base:           &authorized{base: base, token: c.Token},
+		Attempts:       c.RetryMax + 1,
+		First:          c.RetryWaitMin,
+		Longest:        c.RetryWaitMax,
+		Budget:         retryBudget,
+		AttemptsHeader: attemptsHeader,
 	}
 	options := []godo.ClientOpt{
 		godo.SetBaseURL(c.Endpoint),
@@ -58,6 +62,31 @@ func newClient(c config, version string, base http.RoundTripper) (*client, error
 	return &client{api: api, now: time.Now}, nil
 }
 
+const (
+	// retryBudget bounds all attempts of a request, and so the longest Retry-After that is waited for. The API's hourly quota
+	// can ask for most of an hour; a person is better served by an error that says so.
+	retryBudget = 5 * time.Minute
+
+	// attemptsHeader is where godo looks for the number of attempts that it names in its error.
+	attemptsHeader = "X-Godo-Retry-Attempts"
+)
+
+// authorized adds the token to each request.
+type authorized struct {
+	base  http.RoundTripper
+	token string
+}
+
+// RoundTrip implements http.RoundTripper.
+func (a *authorized) RoundTrip(request *http.Request) (*http.Response, error) {
+	sent := request.Clone(request.Context())
+	sent.Header.Set("Authorization", "Bearer "+a.token)
+	return a.base.RoundTrip(sent)
+}
+
+// Endpoint is the address of the API.
+func (c *client) Endpoint() string { return c.api.BaseURL.String() }
+
 // refuseRedirect keeps the token from being sent to wherever an answer points; the API does not redirect.
 func refuseRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
@@ -70,7 +99,7 @@ func (c *client) do(ctx context.Context, method, path string, body, out any) err
 	}
 	_, err = c.api.Do(ctx, req, out)
 	if err != nil && ctx.Err() != nil {
-		return errors.Wrapf(nativeprovider.ContextError(ctx), "%s %s", method, path)
+		return errors.Wrapf(nativeprovider.RequestError(ctx, err), "%s %s", method, path)
 	}
 	return explain(err)
 }
@@ -98,11 +127,32 @@ func saysNotFound(err error) bool {
 // isUndecided tells whether a request that failed may have been carried out all the same: the answer was lost, or it
 // came from a server that had trouble of its own.
 func isUndecided(err error) bool {
-	if err == nil || neverSent(err) {
+	if err == nil || nativeprovider.NeverSent(err) {
 		return false
 	}
 	code := status(err)
-	return code == 0 || code >= http.StatusInternalServerError
+	return code == 0 || code >= http.StatusInternalServerError || code == http.StatusRequestTimeout
+}
+
+// saysTaken tells whether the API refused a name because another object has it. There is no code for that: the message says so.
+func saysTaken(err error) bool {
+	switch status(err) {
+	case http.StatusConflict, http.StatusUnprocessableEntity, http.StatusBadRequest:
+		message := strings.ToLower(apiMessage(err))
+		return strings.Contains(message, "already") || strings.Contains(message, "duplicate") || strings.Contains(message, "must be unique")
+	default:
+		return false
+	}
+}
+
+// making is a request to make an object whose name must be unique, as nativeprovider.Operation.MakeOnce takes it.
+func making(
+	kind, name, parent string, find func(context.Context, string) ([]nativeprovider.Found, error), post func(context.Context) (string, error),
+) nativeprovider.Making {
+	return nativeprovider.Making{
+		Kind: kind, Name: name, Parent: parent, Find: find, Post: post, Taken: saysTaken,
+		Refused: func(err error) bool { return !isUndecided(err) },
+	}
 }
 
 // explain marks an error as what it means, and adds the way out to those that a user can do something about.
@@ -264,31 +314,6 @@ func (c *client) getCredentials(ctx context.Context, cluster *liveCluster, lifet
 	return newCredentials(cluster.Name, cluster.RegionSlug, &answer)
 }
 
-// createOnce sends the request that creates an object, and makes sure that one declaration never becomes two objects.
-//
-// list gives the ids of the objects that have the wanted name now; create sends the request and returns the id of the
-// new object. When the answer is lost, or the server had trouble, the object may exist or not: then list tells. Only an
-// object that was not there before is taken for ours, because names of other people's objects are not ours to adopt.
-// When none is there the request is sent again, a few times; names are unique on the platform, so that even a creation
-// that becomes visible late cannot be doubled.
-//
-// When ctx ends before that is known, the object is looked for once more for a short while, so that what was created
-// is not forgotten.
-func (c *client) createOnce(
-	ctx context.Context,
-	list func(context.Context) (map[string]bool, error),
-	create func(context.Context) (string, error),
-) (string, error) {
-	before, err := list(ctx)
-	if err != nil {
-		return "", errors.Wrap(err, "look for objects with the same name")
-	}
-	return decided(ctx, create, func() (string, bool) {
-		id := c.findNew(ctx, before, list)
-		return id, id != ""
-	})
-}
-
 // decided sends a request that the transport does not repeat, and repeats it a few times when it is undecided and done
 // tells that it was not carried out. A request that was is answered with what done returns.
 func decided[T any](ctx context.Context, send func(context.Context) (T, error), done func() (T, bool)) (T, error) {
@@ -309,21 +334,4 @@ func decided[T any](ctx context.Context, send func(context.Context) (T, error), 
 const (
 	sendRepeats = 3
 	sendPause   = time.Second // doubles with each repetition
-	lastLook    = 15 * time.Second
 )
-
-// findNew returns the id of an object that list shows now and did not show before, or "".
-func (c *client) findNew(ctx context.Context, before map[string]bool, list func(context.Context) (map[string]bool, error)) string {
-	look, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastLook)
-	defer cancel()
-	after, err := list(look)
-	if err != nil {
-		return ""
-	}
-	for id := range after {
-		if !before[id] {
-			return id
-		}
-	}
-	return ""
-}

@@ -27,12 +27,14 @@ const (
 
 func clusterResource() *nativeprovider.Resource {
 	return &nativeprovider.Resource{
-		Description:         "A managed Kubernetes cluster with its default node pool.",
-		Properties:          clusterProperties(),
-		Timeouts:            nativeprovider.Timeouts{Create: clusterCreateTimeout, Update: clusterUpdateTimeout, Delete: clusterDeleteTimeout},
-		Meta:                clusterMeta,
-		Check:               checkCluster,
-		Diff:                diffCluster,
+		Description: "A managed Kubernetes cluster with its default node pool.",
+		Properties:  clusterProperties(),
+		Timeouts:    nativeprovider.Timeouts{Create: clusterCreateTimeout, Update: clusterUpdateTimeout, Delete: clusterDeleteTimeout},
+		Meta:        clusterMeta,
+		Check:       checkCluster,
+		Diff:        diffCluster,
+		Identity: []string{"region", "version", "vpcUuid", "clusterSubnet", "serviceSubnet", "ha", "tags", "nodePool.name",
+			"nodePool.size"},
 		DeleteBeforeReplace: keepsName,
 		Create:              createCluster,
 		Read:                readCluster,

@@ -33,7 +33,10 @@ func createCluster(ctx context.Context, op *nativeprovider.Operation, inputs res
 		return "", nil, err
 	}
 	request := clusterCreationOf(inputs)
-	id, err := c.createOnce(ctx, c.clustersNamed(request.Name), func(ctx context.Context) (string, error) {
+	named := func(ctx context.Context, name string) ([]nativeprovider.Found, error) {
+		return c.clustersNamed(ctx, name, inputs)
+	}
+	id, err := op.MakeOnce(ctx, making("kubernetes cluster", request.Name, "", named, func(ctx context.Context) (string, error) {
 		var answer struct {
 			Cluster *liveCluster `json:"kubernetes_cluster"`
 		}
@@ -41,7 +44,7 @@ func createCluster(ctx context.Context, op *nativeprovider.Operation, inputs res
 			return "", err
 		}
 		return idOf(answer.Cluster, func(cluster *liveCluster) string { return cluster.ID })
-	})
+	}))
 	if err != nil {
 		return "", nil, errors.Wrapf(err, "create digitalocean kubernetes cluster %s", request.Name)
 	}
@@ -67,18 +70,18 @@ func clusterCreationOf(inputs resource.PropertyMap) clusterCreation {
 	}
 }
 
-// clustersNamed returns the function that lists the ids of the clusters with a name.
-func (c *client) clustersNamed(name string) func(context.Context) (map[string]bool, error) {
-	return func(ctx context.Context) (map[string]bool, error) {
-		ids := map[string]bool{}
-		err := c.eachCluster(ctx, func(cluster *liveCluster) bool {
-			if cluster.Name == name {
-				ids[cluster.ID] = true
-			}
-			return true
-		})
-		return ids, err
-	}
+// clustersNamed finds the clusters with a name. inputs are those of the cluster that is wanted.
+func (c *client) clustersNamed(ctx context.Context, name string, inputs resource.PropertyMap) ([]nativeprovider.Found, error) {
+	var found []nativeprovider.Found
+	err := c.eachCluster(ctx, func(cluster *liveCluster) bool {
+		if cluster.Name == name {
+			found = append(found, nativeprovider.Found{
+				ID: cluster.ID, Created: cluster.CreatedAt, State: clusterState(cluster, inputs, credentials{}),
+			})
+		}
+		return true
+	})
+	return found, err
 }
 
 func updateCluster(ctx context.Context, op *nativeprovider.Operation, id string, state, inputs resource.PropertyMap) (resource.PropertyMap, error) {
@@ -268,7 +271,7 @@ func (c *client) settleDefaultPool(
 	wanted := nativeprovider.GetObject(inputs, "nodePool")
 	pool := defaultPool(live.NodePools, before)
 	if pool == nil {
-		id, err := c.createPool(ctx, live.ID, poolSpecOf(wanted), defaultPoolTag)
+		id, err := c.createPool(ctx, nil, live.ID, poolSpecOf(wanted), defaultPoolTag)
 		if err == nil {
 			_, err = c.waitForPool(ctx, op, live.ID, id)
 		}

@@ -15,7 +15,7 @@
 //   - A lower version never replaces a cluster: it is an error that says the way out (cluster.go). Upgrades and
 //     deletions are waited for.
 //   - A creation that did not finish keeps its id in the state, and a creation whose answer was lost is looked for
-//     before it is repeated (client.go): no cluster is forgotten, none is made twice.
+//     before it is repeated (nativeprovider.MakeOnce): no cluster is forgotten, none is made twice.
 //   - The count of an autoscaled pool belongs to the autoscaler: it is the first size, and is sent again only when it is
 //     changed in the program (pool.go).
 //   - Credentials are minted only when those in the state are missing, about to expire or asked for with another expiry
@@ -54,7 +54,7 @@ func New(version string) *nativeprovider.Provider {
 			if err != nil {
 				return nil, err
 			}
-			return newClient(c, version, newBaseTransport())
+			return newClient(c, version, nativeprovider.NewTransport())
 		},
 		Resources: map[tokens.Type]*nativeprovider.Resource{
 			vpcToken:     vpcResource(),

@@ -25,6 +25,8 @@ func poolResource() *nativeprovider.Resource {
 			Description: "Id of the cluster. A change replaces the pool."}),
 		Timeouts: nativeprovider.Timeouts{Create: poolTimeout, Update: poolTimeout, Delete: poolTimeout},
 		Meta:     poolMeta,
+		Parent:   "clusterId",
+		Identity: []string{"size"},
 		Check: func(inputs resource.PropertyMap) []plugin.CheckFailure {
 			return checkPool("", inputs)
 		},
@@ -49,7 +51,7 @@ func createNodePool(ctx context.Context, op *nativeprovider.Operation, inputs re
 	}
 	clusterID := nativeprovider.GetString(inputs, "clusterId")
 	what := fmt.Sprintf("create digitalocean node pool %s in cluster %s", nativeprovider.GetString(inputs, "name"), clusterID)
-	id, err := c.createPool(ctx, clusterID, poolSpecOf(inputs))
+	id, err := c.createPool(ctx, op, clusterID, poolSpecOf(inputs))
 	if err != nil {
 		return "", nil, errors.Wrap(err, what)
 	}
@@ -147,20 +149,23 @@ func (c *client) settlePool(
 	return c.waitForPool(ctx, op, clusterID, live.ID)
 }
 
-// createPool creates a pool and returns its id, without waiting for its nodes.
-func (c *client) createPool(ctx context.Context, clusterID string, wanted poolSpec, ownTags ...string) (string, error) {
+// createPool creates a pool and returns its id, without waiting for its nodes. own is the operation of a resource that is the
+// pool, nil when the pool is a part of the cluster's.
+func (c *client) createPool(
+	ctx context.Context, own *nativeprovider.Operation, clusterID string, wanted poolSpec, ownTags ...string,
+) (string, error) {
 	request := wanted.creation(ownTags...)
-	named := func(ctx context.Context) (map[string]bool, error) {
+	named := func(ctx context.Context, name string) ([]nativeprovider.Found, error) {
 		pools, err := c.listPools(ctx, clusterID)
-		ids := map[string]bool{}
+		var found []nativeprovider.Found
 		for _, pool := range pools {
-			if pool != nil && pool.Name == request.Name {
-				ids[pool.ID] = true
+			if pool != nil && pool.Name == name {
+				found = append(found, nativeprovider.Found{ID: pool.ID, State: poolState(pool, nil)})
 			}
 		}
-		return ids, err
+		return found, err
 	}
-	return c.createOnce(ctx, named, func(ctx context.Context) (string, error) {
+	return own.MakeOnce(ctx, making("node pool", request.Name, clusterID, named, func(ctx context.Context) (string, error) {
 		var answer struct {
 			Pool *godo.KubernetesNodePool `json:"node_pool"`
 		}
@@ -168,7 +173,7 @@ func (c *client) createPool(ctx context.Context, clusterID string, wanted poolSp
 			return "", err
 		}
 		return idOf(answer.Pool, func(pool *godo.KubernetesNodePool) string { return pool.ID })
-	})
+	}))
 }
 
 // waitForPool waits until a pool has all its nodes and they run. With an error it returns the pool as it was last seen.

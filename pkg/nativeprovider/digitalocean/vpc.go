@@ -34,6 +34,7 @@ func vpcResource() *nativeprovider.Resource {
 			{Name: "createdAt", Type: nativeprovider.String, Output: true, Description: "When it was created, as Go writes a time."},
 		},
 		Timeouts:            nativeprovider.Timeouts{Delete: vpcDeletion},
+		Identity:            []string{"region", "ipRange", "description"},
 		DeleteBeforeReplace: keepsName,
 		Create:              createVPC,
 		Read:                readVPC,
@@ -66,7 +67,7 @@ func createVPC(ctx context.Context, op *nativeprovider.Operation, inputs resourc
 		IPRange:     nativeprovider.GetString(inputs, "ipRange"),
 	}
 	c.vpcCreation.Lock()
-	id, err := c.createOnce(ctx, c.vpcsNamed(request.Name), func(ctx context.Context) (string, error) {
+	id, err := op.MakeOnce(ctx, making("vpc", request.Name, "", c.vpcsNamed, func(ctx context.Context) (string, error) {
 		var answer struct {
 			VPC *godo.VPC `json:"vpc"`
 		}
@@ -74,7 +75,7 @@ func createVPC(ctx context.Context, op *nativeprovider.Operation, inputs resourc
 			return "", err
 		}
 		return idOf(answer.VPC, func(vpc *godo.VPC) string { return vpc.ID })
-	})
+	}))
 	c.vpcCreation.Unlock()
 	if err != nil {
 		return "", nil, errors.Wrapf(err, "create digitalocean vpc %s", request.Name)
@@ -86,18 +87,16 @@ func createVPC(ctx context.Context, op *nativeprovider.Operation, inputs resourc
 	return id, vpcState(vpc), nil
 }
 
-// vpcsNamed returns the function that lists the ids of the VPCs with a name.
-func (c *client) vpcsNamed(name string) func(context.Context) (map[string]bool, error) {
-	return func(ctx context.Context) (map[string]bool, error) {
-		ids := map[string]bool{}
-		err := c.eachVPC(ctx, func(vpc *godo.VPC) bool {
-			if vpc.Name == name {
-				ids[vpc.ID] = true
-			}
-			return true
-		})
-		return ids, err
-	}
+// vpcsNamed finds the VPCs with a name.
+func (c *client) vpcsNamed(ctx context.Context, name string) ([]nativeprovider.Found, error) {
+	var found []nativeprovider.Found
+	err := c.eachVPC(ctx, func(vpc *godo.VPC) bool {
+		if vpc.Name == name {
+			found = append(found, nativeprovider.Found{ID: vpc.ID, Created: vpc.CreatedAt, State: vpcState(vpc)})
+		}
+		return true
+	})
+	return found, err
 }
 
 func readVPC(ctx context.Context, op *nativeprovider.Operation, id string, _ resource.PropertyMap) (string, resource.PropertyMap, error) {

@@ -314,7 +314,9 @@ func (s *stack) context() context.Context {
 
 func (s *stack) tryUp(opts ...optup.Option) (auto.UpResult, string, error) {
 	var log bytes.Buffer
-	opts = append(opts, optup.ProgressStreams(&log), optup.ErrorProgressStreams(&log))
+	// Up asks for the history of the stack after it. Without the secrets of its configuration, of which there are none, the CLI need
+	// not derive the key from the passphrase, which takes most of its time.
+	opts = append(opts, optup.ProgressStreams(&log), optup.ErrorProgressStreams(&log), optup.ShowSecrets(false))
 	result, err := s.auto.Up(s.context(), opts...)
 	for _, cluster := range s.civo.Clusters() {
 		s.secret(cluster.Kubeconfig)
@@ -362,7 +364,8 @@ func (s *stack) preview() changes {
 func (s *stack) refresh() changes {
 	s.t.Helper()
 	var log bytes.Buffer
-	result, err := s.auto.Refresh(s.context(), optrefresh.ProgressStreams(&log), optrefresh.ErrorProgressStreams(&log))
+	result, err := s.auto.Refresh(s.context(), optrefresh.ProgressStreams(&log), optrefresh.ErrorProgressStreams(&log),
+		optrefresh.ShowSecrets(false))
 	s.checkLog(log.String())
 	if err != nil {
 		s.t.Fatalf("refresh %s: %v\n%s", s.identity, err, log.String())
@@ -377,7 +380,8 @@ func (s *stack) refresh() changes {
 func (s *stack) destroy() {
 	s.t.Helper()
 	var log bytes.Buffer
-	_, err := s.auto.Destroy(s.context(), optdestroy.ProgressStreams(&log), optdestroy.ErrorProgressStreams(&log))
+	_, err := s.auto.Destroy(s.context(), optdestroy.ProgressStreams(&log), optdestroy.ErrorProgressStreams(&log),
+		optdestroy.ShowSecrets(false))
 	s.checkLog(log.String())
 	if err != nil {
 		s.t.Fatalf("destroy %s: %v\n%s", s.identity, err, log.String())

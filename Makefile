@@ -25,6 +25,14 @@ unit: pulumi-cli ## the tests of every package, the end-to-end ones on the real 
 race: pulumi-cli ## the tests of the concurrent parts under the race detector
 	go test -race -timeout 40m ./pkg/emulator/... ./pkg/nativeprovider/...
 
+# How many schedules make soak plays, and the first of them.
+SEEDS ?= 500
+START ?= 1
+
+.PHONY: soak
+soak: pulumi-cli ## play SEEDS (500) schedules of faults and kills from seed START (1) on, two side by side
+	go test -count=1 -timeout 24h -v -run '^TestSoak$$' ./internal/soak -seeds $(SEEDS) -start $(START)
+
 .PHONY: lint
 lint: ## go vet and the linter
 	go vet ./...

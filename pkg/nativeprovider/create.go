@@ -136,11 +136,11 @@ func (m *makingOnce) run(ctx context.Context, clock *cloudClock) (string, error)
 			return id, nil
 		case m.Taken(err):
 			return m.taken(ctx, err)
-		case m.Refused(err):
-			if !m.doubtful {
-				m.forget()
-			}
+		case m.Refused(err) && !m.doubtful:
+			m.forget()
 			return "", err
+		case m.Refused(err):
+			return m.refusedInDoubt(ctx, err)
 		}
 		m.doubtful = true
 		if found := m.lookOn(ctx, lostLooks); len(found) > 0 {
@@ -219,6 +219,17 @@ func (m *makingOnce) taken(ctx context.Context, err error) (string, error) {
 		return "", m.refuse(found[0], reason)
 	}
 	return m.take(ours)
+}
+
+// refusedInDoubt deals with a refusal after a request that may have been carried out. The object itself may be the reason, in other words
+// than that its name is taken: its range overlaps, or it has used up the quota.
+func (m *makingOnce) refusedInDoubt(ctx context.Context, refusal error) (string, error) {
+	if found := m.lookOn(ctx, lostLooks); len(found) > 0 {
+		if ours, _ := m.ours(found); ours != nil {
+			return m.take(ours)
+		}
+	}
+	return "", refusal
 }
 
 // take remembers the id of an object that was made by what was asked for. Create goes on with it, unless an earlier one had begun, maybe

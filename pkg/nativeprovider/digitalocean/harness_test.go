@@ -30,6 +30,7 @@ type props = map[string]any
 // world is an emulated cloud and the plugin in front of it, reached over gRPC as the engine does.
 type world struct {
 	cloud    *emulated.Cloud
+	url      string
 	provider plugin.Provider
 
 	mu        sync.Mutex
@@ -52,7 +53,7 @@ func newWorldAt(t *testing.T, timeScale float64) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = server.Close() })
-	w.cloud = cloud
+	w.cloud, w.url = cloud, server.URL()
 	w.provider = connect(t, props{"token": testToken, "apiEndpoint": server.URL(),
 		"httpRetryMax": 2, "httpRetryWaitMin": 0.001, "httpRetryWaitMax": 0.01})
 	return w

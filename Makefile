@@ -33,6 +33,10 @@ START ?= 1
 soak: pulumi-cli ## play SEEDS (500) schedules of faults and kills from seed START (1) on, two side by side
 	go test -count=1 -timeout 24h -v -run '^TestSoak$$' ./internal/soak -seeds $(SEEDS) -start $(START)
 
+.PHONY: fuzz
+fuzz: ## run every fuzz target for FUZZTIME (30s), two side by side
+	@sh tools/fuzz
+
 .PHONY: lint
 lint: ## go vet and the linter
 	go vet ./...

@@ -8,7 +8,7 @@ import (
 	"github.com/plantonhq/project-planton/pkg/manifest"
 )
 
-// The time of a file must grow with its manifests and no faster.
+// What a manifest costs in a file of few and of many.
 func BenchmarkParse(b *testing.B) {
 	for _, n := range []int{1, 100, 1000} {
 		var text strings.Builder

@@ -257,6 +257,10 @@ func (r *recorder) diagnostic(d apitype.DiagnosticEvent) {
 	default:
 		return // debug
 	}
+	// The engine asks the user to settle what this package settles.
+	if severity == "warning" && strings.HasPrefix(message, "Attempting to deploy or update resources with ") {
+		return
+	}
 	// The engine ends every failed operation with these words, which say nothing.
 	if severity == "error" && isEcho(message) {
 		return

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/pkg/errors"
+	"github.com/pulumi/pulumi/sdk/v3/go/auto"
 	"github.com/pulumi/pulumi/sdk/v3/go/auto/events"
 	"github.com/pulumi/pulumi/sdk/v3/go/auto/optrefresh"
 	"github.com/pulumi/pulumi/sdk/v3/go/auto/optup"
@@ -41,90 +42,140 @@ func (o *ongoing) goOn(ctx context.Context, run run, begun bool) (result *Result
 			return result, err
 		}
 	}
-	look := begun
-	err = o.unlocked(ctx, func() error {
-		settled, err := o.settleCreates(ctx, found)
-		look = look || settled
+	ids, unknown, err := o.creates(found)
+	if err != nil {
+		return result, err
+	}
+	if targets := o.targets(ids, unknown); run.destroys && len(targets) > 0 {
+		err = o.unlocked(ctx, func() (err error) {
+			result, err = o.adopt(ctx, targets)
+			return err
+		})
+		if err == nil {
+			_, err = auto.SelectStack(ctx, o.selected.Name(), o.selected.Workspace())
+		}
+		if err == nil {
+			found, err = o.command.checkpoint()
+		}
+		if err != nil {
+			return result, err
+		}
+	}
+	if len(ids) > 0 || run.destroys && len(unknown) > 0 {
+		if err := o.unlocked(ctx, func() error { return o.write(ctx, found, ids) }); err != nil {
+			return result, err
+		}
+	} else {
+		o.unsettled = len(unknown) > 0
+	}
+	if !begun && !o.toLookAt(found, ids) {
+		return result, nil
+	}
+	o.tell(EventInfo, "", "the last run was killed: looking what became of what it did")
+	err = o.unlocked(ctx, func() (err error) {
+		result, err = o.recorded(func(stream chan<- events.EngineEvent) error {
+			_, err := o.selected.Refresh(ctx, optrefresh.EventStreams(stream), optrefresh.SuppressProgress(),
+				optrefresh.Color(colorNever), optrefresh.RunProgram(true))
+			return err
+		})
 		return err
 	})
-	for _, operation := range found.PendingOperations {
+	return result, err
+}
+
+// creates are the creations that began and never ended: those of which it is known how they did, as ids by URN ("" for none), and the
+// others. The native plugin finds what it made, proven by its journal; for an official plugin nobody can tell but the user.
+func (o *ongoing) creates(state *checkpoint) (ids map[string]string, unknown []apitype.ResourceV3, err error) {
+	ids = map[string]string{}
+	for _, r := range state.pending(apitype.OperationTypeCreating) {
+		urn := string(r.URN)
+		outcome := "the plugin looks for it before it makes another one"
+		id, known := o.stack.Created[nameOf(urn)]
+		if !known {
+			id = o.unrecordedID(urn)
+			known = id != ""
+		}
+		switch {
+		case !known:
+			unknown = append(unknown, r)
+		case id == "":
+			ids[urn], outcome = id, "it does not exist, as was said"
+		default:
+			ids[urn], outcome = id, "it is "+id
+		}
+		if known || o.plugin.Choice != Official {
+			o.tell(EventInfo, nameOf(urn), "the last run ended while it was being created: "+outcome)
+		}
+	}
+	if len(unknown) > 0 && o.plugin.Choice == Official {
+		return nil, nil, unknownCreates(o.stack, unknown)
+	}
+	return ids, unknown, nil
+}
+
+// toLookAt tells whether there are objects to be read from the cloud.
+func (o *ongoing) toLookAt(state *checkpoint, ids map[string]string) bool {
+	look := false
+	for _, id := range ids {
+		look = look || id != ""
+	}
+	for _, operation := range state.PendingOperations {
 		if operation.Type != apitype.OperationTypeCreating {
 			o.tell(EventInfo, nameOf(string(operation.Resource.URN)), "the last run ended while "+string(operation.Type)+" it")
 			look = true
 		}
 	}
-	if err == nil && look {
-		o.tell(EventInfo, "", "the last run was killed: looking what became of what it did")
-		err = o.unlocked(ctx, func() (err error) {
-			result, err = o.recorded(func(stream chan<- events.EngineEvent) error {
-				_, err := o.selected.Refresh(ctx, optrefresh.EventStreams(stream), optrefresh.SuppressProgress(),
-					optrefresh.Color(colorNever), optrefresh.RunProgram(true))
-				return err
-			})
-			return err
-		})
-	}
-	if err != nil || len(o.unrecorded) == 0 {
-		return result, err
-	}
-	return o.adopt(ctx)
+	return look
 }
 
-// settleCreates takes the creations that began and never ended out of the state: the native plugin finds what it made, proven by its
-// journal; for an official plugin nobody can tell but the user. Found tells that there are objects to be read.
-func (o *ongoing) settleCreates(ctx context.Context, state *checkpoint) (found bool, err error) {
-	creates := state.pending(apitype.OperationTypeCreating)
-	if len(creates) == 0 {
-		return false, nil
-	}
-	ids, unknown := map[string]string{}, []apitype.ResourceV3(nil)
-	for _, r := range creates {
-		if id, told := o.stack.Created[nameOf(string(r.URN))]; told {
-			ids[string(r.URN)] = id
-			continue
-		}
-		if id := o.unrecordedID(string(r.URN)); id != "" {
-			ids[string(r.URN)] = id
-			continue
-		}
-		unknown = append(unknown, r)
-	}
-	if len(unknown) > 0 && o.plugin.Choice == Official {
-		return false, unknownCreates(o.stack, unknown)
-	}
-	settled, err := state.settled(ids)
-	if err != nil {
-		return false, err
-	}
-	if err := o.selected.Workspace().ImportStack(ctx, o.selected.Name(), settled); err != nil {
-		return false, err
-	}
-	for _, r := range creates {
-		outcome := "the plugin looks for it before it makes another one"
-		if id, told := ids[string(r.URN)]; told && id != "" {
-			outcome, found = "it is "+id, true
-			o.unrecorded = slices.DeleteFunc(o.unrecorded, func(entry journal.Entry) bool { return entry.URN == string(r.URN) })
-		} else if told {
-			outcome = "it does not exist, as was said"
-		}
-		o.tell(EventInfo, nameOf(string(r.URN)), "the last run ended while it was being created: "+outcome)
-	}
-	return found, nil
-}
-
-// adopt takes objects into the state that the native plugin asked the cloud for, and of which the state does not know: a destroy would
-// leave them behind. The plugin's create looks for them, and proves that they are ours.
-func (o *ongoing) adopt(ctx context.Context) (*Result, error) {
+// targets are the URNs of what a destroy must find first: what the native plugin asked for and the state knows nothing of, and what was
+// being created when there is no journal of it, because it is on another machine, say. A destroy would leave both behind.
+func (o *ongoing) targets(ids map[string]string, unknown []apitype.ResourceV3) []string {
 	var targets []string
-	for _, entry := range o.unrecorded {
-		targets = append(targets, entry.URN)
-		o.tell(EventInfo, nameOf(entry.URN), fmt.Sprintf(
-			"an earlier run asked for %s %s and could not record it: it is looked for, to be destroyed too", entry.Kind, entry.Name))
+	add := func(urn, what string) {
+		if _, known := ids[urn]; known || slices.Contains(targets, urn) {
+			return
+		}
+		targets = append(targets, urn)
+		o.tell(EventInfo, nameOf(urn), "an earlier run asked for "+what+" and could not record it: it is looked for, to be destroyed too")
 	}
+	for _, entry := range o.unrecorded {
+		add(entry.URN, entry.Kind+" "+entry.Name)
+	}
+	for _, r := range unknown {
+		add(string(r.URN), string(r.Type))
+	}
+	return targets
+}
+
+// adopt takes objects into the state: the plugin's create looks for them, and proves that they are ours.
+func (o *ongoing) adopt(ctx context.Context, targets []string) (*Result, error) {
 	return o.recorded(func(stream chan<- events.EngineEvent) error {
 		_, err := o.selected.Up(ctx, optup.EventStreams(stream), optup.SuppressProgress(), optup.Color(colorNever), optup.Target(targets))
 		return err
 	})
+}
+
+// write takes the creations that began and never ended out of the state. What has an id stays in it as a resource.
+func (o *ongoing) write(ctx context.Context, state *checkpoint, ids map[string]string) error {
+	settled, err := state.settled(ids)
+	if err != nil {
+		return err
+	}
+	return o.selected.Workspace().ImportStack(ctx, o.selected.Name(), settled)
+}
+
+// forget takes the creations out of the state of which the operation that just succeeded has found out what became of them. The engine
+// itself never does.
+func (o *ongoing) forget(ctx context.Context) error {
+	if _, err := auto.SelectStack(ctx, o.selected.Name(), o.selected.Workspace()); err != nil {
+		return err
+	}
+	state, err := o.command.checkpoint()
+	if err != nil {
+		return err
+	}
+	return o.write(ctx, state, nil)
 }
 
 // lookForUnrecorded finds out what the native plugin asked the cloud for and the state knows nothing of.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/pkg/errors"
 	"github.com/pulumi/pulumi/sdk/v3/go/common/apitype"
 	"github.com/pulumi/pulumi/sdk/v3/go/common/resource"
 
@@ -180,6 +181,29 @@ func TestTellCreated(t *testing.T) {
 	result, err = w.Up(ctx, stack)
 	if err != nil || result.Changes[OpCreate] != 1 || len(w.things) != 1 {
 		t.Errorf("a creation that did not happen: error %v, things %v", err, w.things)
+	}
+}
+
+// TestDestroyWithoutJournal destroys after a creation that was killed, where no journal tells what became of it: it is on another machine,
+// say. The plugin is asked to create what it may have created, and refuses at first because it has: nothing is forgotten.
+func TestDestroyWithoutJournal(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	stack := stackOf(t, vpc(t, "main", "main", "fra1"), testToken)
+	w.killed(t, func() {}, func(e *Engine) error {
+		_, err := e.Up(t.Context(), stack)
+		return err
+	})
+	w.fails["main"] = errors.New("there is another one of that name")
+	if _, err := w.Destroy(t.Context(), stack); err == nil || !strings.Contains(err.Error(), "another one of that name") {
+		t.Errorf("got error %v, want the plugin's", err)
+	}
+	if pending := w.stateOf(t).pending(apitype.OperationTypeCreating); len(pending) != 1 {
+		t.Errorf("a destroy that failed forgot the creation: %v", pending)
+	}
+	delete(w.fails, "main")
+	if _, err := w.Destroy(t.Context(), stack); err != nil || len(w.things) != 0 {
+		t.Errorf("error %v, things %v", err, w.things)
 	}
 }
 

@@ -188,6 +188,8 @@ type ongoing struct {
 	fresh bool
 	// unrecorded is what the native plugin asked the cloud for and the state knows nothing of; only a destroy looks.
 	unrecorded []journal.Entry
+	// unsettled tells that the engine remembers creations that the last run began, until an update has found out about them.
+	unsettled bool
 }
 
 // run begins with what the last run left half done, and leaves a mark where it is killed itself. There is always a result.
@@ -219,6 +221,9 @@ func (o *ongoing) run(ctx context.Context, run run) (result *Result, err error) 
 		return err
 	})
 	result.Associated = associated
+	if err == nil && o.unsettled && run.create {
+		err = o.forget(ctx)
+	}
 	return result, err
 }
 

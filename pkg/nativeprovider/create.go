@@ -163,6 +163,9 @@ func (m *makingOnce) goOn(ctx context.Context) error {
 	}
 	earlier := *m.entry
 	if earlier.Kind != m.Kind || earlier.Parent != m.Parent {
+		if earlier.ID != "" {
+			return nil // it was read by its id, and is gone
+		}
 		m.op.Warn(fmt.Sprintf("%s %s was asked for in %s at %s, and whether it was made is not known: look for it there",
 			earlier.Kind, earlier.Name, earlier.Parent, earlier.LastAskedAt.Format(time.RFC3339)))
 		return nil

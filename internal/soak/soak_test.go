@@ -31,7 +31,7 @@ func TestSoak(t *testing.T) {
 	}
 	var (
 		mu      sync.Mutex
-		total   struct{ seeds, failed, kills, strikes, requests int }
+		total   struct{ seeds, failed, kills, strikes, requests, mended int }
 		begin   = time.Now()
 		spent   time.Duration
 		next    = *first
@@ -48,6 +48,7 @@ func TestSoak(t *testing.T) {
 		mu.Lock()
 		total.seeds++
 		total.kills += outcome.Kills
+		total.mended += outcome.Mended
 		total.strikes += outcome.Strikes
 		total.requests += outcome.Requests
 		spent += took
@@ -88,8 +89,8 @@ func TestSoak(t *testing.T) {
 		})
 	}
 	workers.Wait()
-	t.Logf("%d seeds, %d failed; %d faults struck, %d processes killed, %d requests; %v a seed, %v in all",
-		total.seeds, total.failed, total.strikes, total.kills, total.requests,
+	t.Logf("%d seeds, %d failed; %d faults struck, %d processes killed, %d files mended, %d requests; %v a seed, %v in all",
+		total.seeds, total.failed, total.strikes, total.kills, total.mended, total.requests,
 		(spent / time.Duration(max(total.seeds, 1))).Round(10*time.Millisecond), time.Since(begin).Round(time.Second))
 }
 

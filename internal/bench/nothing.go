@@ -92,3 +92,6 @@ func (*nothing) SignalCancellation(context.Context) error { return nil }
 
 // Close implements plugin.Provider.
 func (*nothing) Close() error { return nil }
+
+// Attach implements plugin.Provider: the engine is told the port of this plugin and did not start it.
+func (*nothing) Attach(string) error { return nil }

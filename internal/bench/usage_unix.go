@@ -6,7 +6,17 @@ import (
 	"os"
 	"runtime"
 	"syscall"
+	"time"
 )
+
+// ownCPU is the user and system time of this process: what else the machine does is not in it.
+func ownCPU() time.Duration {
+	var rusage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &rusage); err != nil {
+		return 0
+	}
+	return time.Duration(rusage.Utime.Nano() + rusage.Stime.Nano())
+}
 
 // residentSet is the largest resident set of a process that has ended, in bytes.
 func residentSet(state *os.ProcessState) int64 {

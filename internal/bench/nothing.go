@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 
+	"github.com/blang/semver"
 	"github.com/pkg/errors"
 	"github.com/pulumi/pulumi/sdk/v3/go/common/resource"
 	"github.com/pulumi/pulumi/sdk/v3/go/common/resource/plugin"
@@ -95,3 +96,8 @@ func (*nothing) Close() error { return nil }
 
 // Attach implements plugin.Provider: the engine is told the port of this plugin and did not start it.
 func (*nothing) Attach(string) error { return nil }
+
+// GetPluginInfo implements plugin.Provider.
+func (*nothing) GetPluginInfo(context.Context) (plugin.PluginInfo, error) {
+	return plugin.PluginInfo{Version: &semver.Version{Major: 1}}, nil
+}

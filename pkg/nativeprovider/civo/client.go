@@ -30,7 +30,6 @@ import (
 // region is a field that all requests share; and it leaves an empty label map out of a request, so the last label can never be removed.
 type client struct {
 	endpoint  *url.URL
-	token     string
 	userAgent string
 	http      *http.Client
 	// region is the provider's own; "" when it has none.
@@ -67,15 +66,14 @@ func newClient(version string, config resource.PropertyMap) (*client, error) {
 	if err != nil || endpoint.Host == "" || endpoint.Scheme != "http" && endpoint.Scheme != "https" {
 		return nil, errors.Errorf("apiEndpoint %q is not an http or https URL", address)
 	}
+	transport := retrying(5, 250*time.Millisecond, time.Minute)
+	transport.Base = &nativeprovider.Authorized{Base: transport.Base, Scheme: "bearer", Token: token}
 	return &client{
 		endpoint:  endpoint,
-		token:     token,
 		userAgent: "pulumi-resource-civo-native/" + version,
-		http: &http.Client{
-			Transport: retrying(5, 250*time.Millisecond, time.Minute),
-		},
-		region:  strings.ToUpper(firstOf(nativeprovider.GetString(config, "region"), os.Getenv("CIVO_REGION"))),
-		located: map[string]string{},
+		http:      &http.Client{Transport: transport},
+		region:    strings.ToUpper(firstOf(nativeprovider.GetString(config, "region"), os.Getenv("CIVO_REGION"))),
+		located:   map[string]string{},
 	}, nil
 }
 
@@ -232,7 +230,6 @@ func (r regional) call(ctx context.Context, method, path string, body, result an
 	if err != nil {
 		return errors.Wrapf(err, "make request %s", call)
 	}
-	request.Header.Set("Authorization", "bearer "+r.token)
 	request.Header.Set("Accept", "application/json")
 	request.Header.Set("User-Agent", r.userAgent)
 	if body != nil {

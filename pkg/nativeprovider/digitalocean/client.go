@@ -41,7 +41,7 @@ func newClient(c config, version string, base http.RoundTripper) (*client, error
 	// godo can retry by itself, but it repeats a POST after a lost answer too, and that is how an account gets two clusters from one
 	// declaration.
 	transport := &nativeprovider.RetryTransport{
-		Base:           &authorized{base: base, token: c.Token},
+		Base:           &nativeprovider.Authorized{Base: base, Scheme: "Bearer", Token: c.Token},
 		Attempts:       c.RetryMax + 1,
 		First:          c.RetryWaitMin,
 		Longest:        c.RetryWaitMax,
@@ -70,19 +70,6 @@ const (
 	// attemptsHeader is where godo looks for the number of attempts that it names in its error.
 	attemptsHeader = "X-Godo-Retry-Attempts"
 )
-
-// authorized adds the token to each request.
-type authorized struct {
-	base  http.RoundTripper
-	token string
-}
-
-// RoundTrip implements http.RoundTripper.
-func (a *authorized) RoundTrip(request *http.Request) (*http.Response, error) {
-	sent := request.Clone(request.Context())
-	sent.Header.Set("Authorization", "Bearer "+a.token)
-	return a.base.RoundTrip(sent)
-}
 
 // Endpoint is the address of the API.
 func (c *client) Endpoint() string { return c.api.BaseURL.String() }

@@ -21,7 +21,7 @@ func TestEachAttemptHasTheToken(t *testing.T) {
 		tokens = append(tokens, r.Header.Get("Authorization"))
 		return &http.Response{StatusCode: http.StatusTooManyRequests, Body: io.NopCloser(strings.NewReader(""))}, nil
 	})
-	transport := &nativeprovider.RetryTransport{Base: &authorized{base: base, token: "secret"}, Attempts: 2, Budget: retryBudget}
+	transport := &nativeprovider.RetryTransport{Base: &nativeprovider.Authorized{Base: base, Scheme: "Bearer", Token: "secret"}, Attempts: 2, Budget: retryBudget}
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://127.0.0.1/", strings.NewReader("body"))
 	if err != nil {
 		t.Fatal(err)

@@ -282,6 +282,9 @@ func (r *run) take(step Step) (code int, err error) {
 // Pulumi's file backend writes one of attributes, not in one step, and a kill between creating and filling it leaves it empty.
 // https://github.com/google/go-cloud/blob/master/blob/fileblob/attrs.go
 func (r *run) mend() error {
+	if r.schedule.Way != WayProgram {
+		return nil // planton does it by itself
+	}
 	return filepath.WalkDir(filepath.Join(r.directory, "state", "backend"), func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(path, ".attrs") {
 			return err

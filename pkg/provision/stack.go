@@ -131,6 +131,9 @@ func (e *Engine) run(ctx context.Context, operation string, stack Stack, run run
 	if err != nil {
 		return nil, err
 	}
+	if err := e.options.State.dropEmptyAttributes(); err != nil {
+		return nil, err
+	}
 	command := &ofOperation{PulumiCommand: e.options.CLI}
 	w, err := e.open(ctx, stack.Identity, provider, command, "", program)
 	if err != nil {

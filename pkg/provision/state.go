@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -110,8 +111,9 @@ func (s *State) useFiles(directory string, getenv func(string) string) error {
 	if err := os.MkdirAll(backend, 0o700); err != nil {
 		return errors.Wrap(err, "create the folder of the stacks' states")
 	}
-	s.BackendURL = fileURL(backend)
-	s.Creates = createsOf(directory, s.BackendURL)
+	s.Creates = createsOf(directory, fileURL(backend))
+	// No attributes in files of their own: see dropEmptyAttributes.
+	s.BackendURL = fileURL(backend) + "?metadata=skip"
 	if s.Home == "" {
 		s.Home = filepath.Join(directory, "pulumi")
 		if err := os.MkdirAll(s.Home, 0o700); err != nil {
@@ -134,6 +136,37 @@ func fileURL(directory string) string {
 		slashed = "/" + slashed // C:/state on Windows
 	}
 	return (&url.URL{Scheme: "file", Path: slashed}).String()
+}
+
+// dropEmptyAttributes removes what makes a stack in files unreadable ("failed to load checkpoint: EOF"): Pulumi's file backend writes
+// the attributes of each file into a second one, not in one step, and a process that is killed in between leaves it empty. The
+// attributes (a checksum and the like) are of no use to Pulumi; without them it reads the state.
+// https://github.com/google/go-cloud/blob/master/blob/fileblob/attrs.go
+func (s *State) dropEmptyAttributes() error {
+	backend, err := url.Parse(s.BackendURL)
+	if err != nil || backend.Scheme != "file" || backend.Host != "" {
+		return nil //nolint:nilerr // Pulumi says what is wrong with the URL of a backend
+	}
+	directory := filepath.FromSlash(backend.Path)
+	if runtime.GOOS == "windows" {
+		directory = strings.TrimPrefix(directory, `\`)
+	}
+	for _, pattern := range []string{"*.attrs", "stacks/*.attrs", "stacks/*/*.attrs"} {
+		found, err := fs.Glob(os.DirFS(directory), ".pulumi/"+pattern)
+		if err != nil {
+			return errors.Wrap(err, "look through the backend's folder")
+		}
+		for _, name := range found {
+			path := filepath.Join(directory, filepath.FromSlash(name))
+			if info, err := os.Stat(path); err != nil || info.Size() > 0 {
+				continue
+			}
+			if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
+				return errors.Wrap(err, "remove the attributes that a killed process left empty")
+			}
+		}
+	}
+	return nil
 }
 
 func (s *State) usePassphrase(directory string, getenv func(string) string) error {

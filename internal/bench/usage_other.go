@@ -14,3 +14,6 @@ func ownCPU() time.Duration { return time.Since(started) }
 
 // residentSet is not told here.
 func residentSet(*os.ProcessState) int64 { return 0 }
+
+// ownUsage is what this process has taken so far.
+func ownUsage() usage { return usage{CPU: ownCPU()} }

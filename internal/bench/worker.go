@@ -68,8 +68,8 @@ type job struct {
 
 // report is what a worker tells of the processes that it started.
 type report struct {
-	Engine, Plugin usage
-	Commands       int
+	Engine, Program, Plugin usage
+	Commands                int
 }
 
 // measured is what one operation took.
@@ -126,7 +126,7 @@ func (w *world) do(ctx context.Context, j job) (measured, error) {
 	if err := json.Unmarshal(output.Bytes(), &r); err != nil {
 		return m, errors.Wrap(err, "read the worker's report")
 	}
-	m.engine, m.program, m.plugin, m.commands = r.Engine, usageOf(worker.ProcessState), r.Plugin, r.Commands
+	m.engine, m.program, m.plugin, m.commands = r.Engine, r.Program, r.Plugin, r.Commands
 	return m, nil
 }
 
@@ -184,6 +184,7 @@ func work(ctx context.Context, in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	r.Program = ownUsage()
 	return errors.Wrap(json.NewEncoder(out).Encode(r), "write the report")
 }
 
@@ -271,7 +272,8 @@ func (p *pluginProcess) ServeJournaled(ctx context.Context, directory string) (i
 	if err := command.Start(); err != nil {
 		return 0, errors.Wrap(err, "start the plugin")
 	}
-	line, err := bufio.NewReader(output).ReadString('\n')
+	told := bufio.NewReader(output)
+	line, err := told.ReadString('\n')
 	var port int
 	if err == nil {
 		port, err = strconv.Atoi(strings.TrimSpace(line))
@@ -285,11 +287,12 @@ func (p *pluginProcess) ServeJournaled(ctx context.Context, directory string) (i
 	go func() {
 		defer p.processes.plugins.Done()
 		<-ctx.Done()
-		_ = input.Close() // the plugin ends with its standard input
-		err := command.Wait()
+		_ = input.Close() // the plugin ends with its standard input, and tells what it took
+		var took usage
+		err := firstError(json.NewDecoder(told).Decode(&took), command.Wait())
 		p.processes.mu.Lock()
 		defer p.processes.mu.Unlock()
-		p.processes.report.Plugin.add(usageOf(command.ProcessState))
+		p.processes.report.Plugin.add(took)
 		if err != nil && p.processes.err == nil {
 			p.processes.err = errors.Wrap(err, "run the plugin")
 		}
@@ -311,8 +314,10 @@ func servePlugin(ctx context.Context, args []string, in io.Reader, out io.Writer
 	if _, err := fmt.Fprintln(out, port); err != nil {
 		return errors.Wrap(err, "tell the port")
 	}
-	_, err = io.Copy(io.Discard, in)
-	return errors.Wrap(err, "wait for the end")
+	if _, err = io.Copy(io.Discard, in); err != nil {
+		return errors.Wrap(err, "wait for the end")
+	}
+	return errors.Wrap(json.NewEncoder(out).Encode(ownUsage()), "tell the usage")
 }
 
 func startPlugin(ctx context.Context, provider, plugin, directory string) (int, error) {

@@ -159,6 +159,8 @@ func (w *world) plugins() {
 		w.t.Fatal(err)
 	}
 	w.env["PULUMI_DEBUG_PROVIDERS"] = fmt.Sprintf("civo:%d,digitalocean:%d", civoPort, digitaloceanPort)
+	// For a stack that exists, the engine looks for the plugins that its state names on the network, though these ones serve it.
+	w.env["PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION"] = "true"
 }
 
 func serve(t *testing.T, handler http.Handler) string {

@@ -21,31 +21,35 @@ import (
 // document is one YAML document of a file.
 type document struct {
 	number int // from 1
-	// text is the document, after as many empty lines as the file has before it: so lines count as they do in the file.
-	text string
+	before int // the lines of the file before the first of text
+	text   string
 }
 
 // line is where the text of the document begins, counted from 1.
 func (d document) line() int {
-	return len(d.text) - len(strings.TrimLeft(d.text, "\n")) + 1
+	return d.before + len(d.text) - len(strings.TrimLeft(d.text, "\n")) + 1
 }
 
-// split parts a file into its documents. In YAML a line that starts with "---" or "..." and white space is a marker wherever it
-// stands, also inside of a block of text, so no parser is needed to find them; and a document that is broken does not hide
-// the next one.
-func split(data []byte) []document {
+// placed is the text after as many empty lines as the file has before it: so lines count as they do in the file. It is as long as the
+// file for the last document: to be dropped once it is parsed, or many documents would take memory by the square of their number.
+func (d document) placed() string { return strings.Repeat("\n", d.before) + d.text }
+
+// split parts a file into its documents, and into the lines that problems are shown with. In YAML a line that starts with "---" or
+// "..." and white space is a marker wherever it stands, also inside of a block of text, so no parser is needed to find them; and a
+// document that is broken does not hide the next one.
+func split(data []byte) (documents []document, lines []string) {
 	// The byte order mark is the file's, not the first key's.
 	text := strings.TrimPrefix(string(data), "\uFEFF")
 	text = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(text)
 
-	var documents []document
 	var current strings.Builder
-	lines := strings.Split(text, "\n")
+	before := 0
+	lines = strings.Split(text, "\n")
 	for i, line := range lines {
 		if isMarker(line, "---") || isMarker(line, "...") {
-			documents = append(documents, document{number: len(documents) + 1, text: current.String()})
+			documents = append(documents, document{number: len(documents) + 1, before: before, text: current.String()})
 			current.Reset()
-			current.WriteString(strings.Repeat("\n", i))
+			before = i
 			if line[0] == '-' {
 				// What stands on the line of the marker belongs to the document, at its column.
 				line = "   " + line[3:]
@@ -59,7 +63,7 @@ func split(data []byte) []document {
 			current.WriteString("\n")
 		}
 	}
-	return append(documents, document{number: len(documents) + 1, text: current.String()})
+	return append(documents, document{number: len(documents) + 1, before: before, text: current.String()}), lines
 }
 
 func isMarker(line, marker string) bool {
@@ -72,18 +76,18 @@ func parse(file string, data []byte) ([]*Manifest, []Problem) {
 	var manifests []*Manifest
 	var problems []Problem
 	number := 0
-	for _, doc := range split(data) {
+	documents, lines := split(data)
+	for _, doc := range documents {
 		// A marker before any content starts the first document, it does not end one before it.
 		if number == 0 && isBlank(doc.text) {
 			continue
 		}
 		number++
 		doc.number = number
-		m, found := parseDocument(file, doc)
+		m, found := parseDocument(file, doc, lines)
 		if m != nil {
 			manifests = append(manifests, m)
 		}
-		lines := strings.Split(doc.text, "\n")
 		for i := range found {
 			found[i].Excerpt = excerpt(lines, found[i].Line)
 		}
@@ -102,14 +106,15 @@ func isBlank(text string) bool {
 	return true
 }
 
-// parseDocument reads one document. The manifest is nil when the document has no content or a problem.
-func parseDocument(file string, doc document) (*Manifest, []Problem) {
+// parseDocument reads one document of a file with the lines. The manifest is nil when the document has no content or a problem.
+func parseDocument(file string, doc document, lines []string) (*Manifest, []Problem) {
 	at := func(node *yaml.Node, path, rule, message string) []Problem {
 		return []Problem{{
 			File: file, Document: doc.number, Line: node.Line, Column: node.Column, FieldPath: path, RuleID: rule, Message: message,
 		}}
 	}
-	root, problem := parseYAML(doc.text)
+	text := doc.placed()
+	root, problem := parseYAML(text)
 	if problem != nil {
 		problem.File, problem.Document = file, doc.number
 		return nil, []Problem{*problem}
@@ -132,7 +137,7 @@ func parseDocument(file string, doc document) (*Manifest, []Problem) {
 
 	target := kind.NewTarget()
 	d := &decoder{}
-	problems := d.decode(doc.text, target)
+	problems := d.decode(text, target)
 	problems = append(problems, ruleProblems(target, d.positions, problems)...)
 	for i := range problems {
 		problems[i].File, problems[i].Document = file, doc.number
@@ -150,7 +155,7 @@ func parseDocument(file string, doc document) (*Manifest, []Problem) {
 	}
 	return &Manifest{
 		Kind: kind, Target: target, Source: Source{File: file, Document: doc.number, Line: root.Line}, positions: d.positions,
-		lines: strings.Split(doc.text, "\n"),
+		lines: lines,
 	}, nil
 }
 
@@ -166,7 +171,7 @@ func LoadStackInput(path string, stdin io.Reader) (*Manifest, proto.Message, err
 			File: path, Line: at.line, Column: at.column, FieldPath: fieldPath, RuleID: rule, Message: message,
 		}}}
 	}
-	documents := split(data)
+	documents, _ := split(data)
 	documents = slices.DeleteFunc(documents, func(d document) bool { return isBlank(d.text) })
 	if len(documents) == 0 {
 		return nil, nil, &Error{Problems: []Problem{emptyProblem(path)}}
@@ -174,7 +179,7 @@ func LoadStackInput(path string, stdin io.Reader) (*Manifest, proto.Message, err
 	if len(documents) > 1 {
 		return fail(position{documents[1].line(), 1}, "", RuleDocument, fmt.Sprintf("a stack input is one document, not %d", len(documents)))
 	}
-	root, problem := parseYAML(documents[0].text)
+	root, problem := parseYAML(documents[0].placed())
 	if problem != nil {
 		return fail(position{problem.Line, 0}, "", problem.RuleID, problem.Message)
 	}
@@ -196,7 +201,7 @@ func LoadStackInput(path string, stdin io.Reader) (*Manifest, proto.Message, err
 
 	input := kind.NewStackInput()
 	d := &decoder{}
-	problems := d.decode(documents[0].text, input)
+	problems := d.decode(documents[0].placed(), input)
 	problems = append(problems, ruleProblems(input, d.positions, problems)...)
 	if len(problems) > 0 {
 		for i := range problems {
@@ -228,7 +233,8 @@ func LoadStackInput(path string, stdin io.Reader) (*Manifest, proto.Message, err
 func Decode(file string, data []byte, into proto.Message) error {
 	var problems []Problem
 	var content *document
-	for _, doc := range split(data) {
+	documents, _ := split(data)
+	for _, doc := range documents {
 		if isBlank(doc.text) {
 			continue
 		}

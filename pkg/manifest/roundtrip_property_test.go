@@ -58,12 +58,12 @@ func TestRoundTrips(t *testing.T) {
 						t.Fatal(err)
 					}
 					for way, text := range map[string][]byte{"YAML": yaml, "JSON read as YAML": json} {
-						documents := split(text)
+						documents, _ := split(text)
 						if len(documents) != 1 {
 							t.Fatalf("%s: written as %d documents:\n%s", way, len(documents), text)
 						}
 						again = proto.Clone(empty)
-						if problems := (&decoder{}).decode(documents[0].text, again); len(problems) > 0 {
+						if problems := (&decoder{}).decode(documents[0].placed(), again); len(problems) > 0 {
 							t.Fatalf("%s: %v\n%s\n%s", way, problems, text, prototext.Format(m))
 						}
 						same(way, again)

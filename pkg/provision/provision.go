@@ -171,6 +171,8 @@ func (e *Engine) open(
 		}
 		if w.plugins.debugProviders != "" {
 			environment["PULUMI_DEBUG_PROVIDERS"] = w.plugins.debugProviders
+			// The engine would look for the official plugin of the same name on the network, and wait.
+			environment["PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION"] = "true"
 		}
 	}
 	project := projectOf(identity)

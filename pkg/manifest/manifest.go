@@ -14,10 +14,11 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"unicode"
 
-	"buf.build/go/protoyaml"
 	"github.com/pkg/errors"
 	"go.yaml.in/yaml/v3"
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/plantonhq/project-planton/pkg/kinds"
@@ -115,36 +116,57 @@ func Parse(file string, data []byte) ([]*Manifest, error) {
 
 // Marshal returns a message as YAML that Parse reads back into an equal one.
 func Marshal(message proto.Message) ([]byte, error) {
-	data, err := protoyaml.MarshalOptions{Indent: 2}.Marshal(message)
-	if err == nil && bytes.Contains(data, []byte("<<")) {
-		data, err = quoteMergeKeys(data)
+	data, err := protojson.Marshal(message)
+	if err != nil {
+		return nil, errors.Wrap(err, "marshal to yaml")
 	}
-	return data, errors.Wrap(err, "marshal to yaml")
-}
-
-// quoteMergeKeys writes the key of a label or annotation that happens to be "<<" so that it is not read as a merge key.
-func quoteMergeKeys(data []byte) ([]byte, error) {
+	// JSON is YAML, but for a few characters that it takes as they are.
 	var document yaml.Node
-	if err := yaml.Unmarshal(data, &document); err != nil {
-		return nil, err
+	if err := yaml.Unmarshal([]byte(onlyInJSON.Replace(string(data))), &document); err != nil {
+		return nil, errors.Wrap(err, "marshal to yaml")
 	}
-	var quote func(node *yaml.Node)
-	quote = func(node *yaml.Node) {
-		for i, child := range node.Content {
-			if i%2 == 0 && node.Kind == yaml.MappingNode && isMerge(child) {
-				child.Tag, child.Style = "!!str", yaml.DoubleQuotedStyle
-			}
-			quote(child)
-		}
-	}
-	quote(&document)
-	var quoted bytes.Buffer
-	encoder := yaml.NewEncoder(&quoted)
+	restyle(&document)
+	var written bytes.Buffer
+	encoder := yaml.NewEncoder(&written)
 	encoder.SetIndent(2)
 	if err := encoder.Encode(&document); err != nil {
-		return nil, err
+		return nil, errors.Wrap(err, "marshal to yaml")
 	}
-	return quoted.Bytes(), encoder.Close()
+	return written.Bytes(), errors.Wrap(encoder.Close(), "marshal to yaml")
+}
+
+// onlyInJSON writes characters that JSON takes as they are inside of a text, and YAML does not, as escapes.
+var onlyInJSON = strings.NewReplacer(
+	"\ufeff", `\ufeff`, "\x7f", `\u007f`, "\ufffe", `\ufffe`, "\uffff", `\uffff`, "\u0085", `\u0085`, "\u2028", `\u2028`, "\u2029", `\u2029`,
+)
+
+// restyle turns JSON into the YAML that people write: blocks, and quotes only where a text could be taken for something else.
+func restyle(node *yaml.Node) {
+	node.Style = 0
+	if node.Kind == yaml.ScalarNode && node.Tag == "!!str" && (node.Value == "<<" || strings.ContainsFunc(node.Value, isSpecial)) {
+		node.Style = yaml.DoubleQuotedStyle
+		if isBlock(node.Value) {
+			node.Style = yaml.LiteralStyle
+		}
+	}
+	if len(node.Content) == 0 && node.Kind != yaml.ScalarNode {
+		node.Style = yaml.FlowStyle // {} and []
+	}
+	for _, child := range node.Content {
+		restyle(child)
+	}
+}
+
+// isSpecial tells of a character whether a text with it is best quoted.
+func isSpecial(r rune) bool {
+	return r < ' ' || r > '~' && !unicode.IsGraphic(r) || r == '\u00a0' || r == '\ufeff'
+}
+
+// isBlock tells whether a text reads best, and the same, as a block of lines: a certificate, say.
+func isBlock(text string) bool {
+	body, ended := strings.CutSuffix(text, "\n")
+	return ended && body != "" && !unicode.IsSpace(rune(body[0])) && !strings.HasSuffix(body, "\n") && strings.Contains(body, "\n") &&
+		!strings.ContainsFunc(body, func(r rune) bool { return r != '\n' && isSpecial(r) })
 }
 
 // finish looks for resources that are declared twice, and puts the problems together.

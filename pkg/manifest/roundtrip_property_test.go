@@ -74,9 +74,6 @@ func TestRoundTrips(t *testing.T) {
 	}
 }
 
-// onlyInJSON writes the characters as escapes that JSON takes as they are inside of a text, and YAML does not.
-var onlyInJSON = strings.NewReplacer("\ufeff", `\ufeff`, "\x7f", `\u007f`, "\ufffe", `\ufffe`, "\uffff", `\uffff`)
-
 // anyText generates texts, those among them that YAML could take for something else. The control characters from U+0080 on and the
 // line breaks that only YAML knows are left out: the emitter writes some of them so that the parser folds them into a space.
 var anyText = rapid.Map(rapid.OneOf(

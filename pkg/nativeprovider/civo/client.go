@@ -31,6 +31,7 @@ import (
 type client struct {
 	endpoint  *url.URL
 	userAgent string
+	token     string
 	http      *http.Client
 	// region is the provider's own; "" when it has none.
 	region string
@@ -66,21 +67,21 @@ func newClient(version string, config resource.PropertyMap) (*client, error) {
 	if err != nil || endpoint.Host == "" || endpoint.Scheme != "http" && endpoint.Scheme != "https" {
 		return nil, errors.Errorf("apiEndpoint %q is not an http or https URL", address)
 	}
-	transport := retrying(5, 250*time.Millisecond, time.Minute)
-	transport.Base = &nativeprovider.Authorized{Base: transport.Base, Scheme: "bearer", Token: token}
 	return &client{
 		endpoint:  endpoint,
 		userAgent: "pulumi-resource-civo-native/" + version,
-		http:      &http.Client{Transport: transport},
+		token:     token,
+		http:      &http.Client{Transport: retrying(token, 5, 250*time.Millisecond, time.Minute)},
 		region:    strings.ToUpper(firstOf(nativeprovider.GetString(config, "region"), os.Getenv("CIVO_REGION"))),
 		located:   map[string]string{},
 	}, nil
 }
 
 // retrying is the transport of the client.
-func retrying(attempts int, first, budget time.Duration) *nativeprovider.RetryTransport {
+func retrying(token string, attempts int, first, budget time.Duration) *nativeprovider.RetryTransport {
 	return &nativeprovider.RetryTransport{
-		Base: nativeprovider.NewTransport(), Attempts: attempts, First: first, Budget: budget, AttemptsHeader: attemptsHeader,
+		Base:     &nativeprovider.Authorized{Base: nativeprovider.NewTransport(), Scheme: "bearer", Token: token},
+		Attempts: attempts, First: first, Budget: budget, AttemptsHeader: attemptsHeader,
 	}
 }
 

@@ -30,7 +30,7 @@ func (b *bench) start(directory string) {
 	ctx, cancel := context.WithCancel(context.Background())
 	b.t.Cleanup(cancel)
 	port, err := newProvider("1.2.3", func(c *client) {
-		c.http = &http.Client{Transport: retrying(2, time.Millisecond, time.Second)}
+		c.http = &http.Client{Transport: retrying(c.token, 2, time.Millisecond, time.Second)}
 	}).ServeJournaled(ctx, directory)
 	if err != nil {
 		b.t.Fatal(err)

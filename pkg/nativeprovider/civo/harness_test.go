@@ -71,7 +71,7 @@ func newBench(t *testing.T, options benchOptions) *bench {
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)
 	provider := newProvider("1.2.3", func(c *client) {
-		c.http = &http.Client{Transport: retrying(3, time.Millisecond, time.Second)}
+		c.http = &http.Client{Transport: retrying(c.token, 3, time.Millisecond, time.Second)}
 	})
 	port, err := provider.Serve(ctx)
 	if err != nil {

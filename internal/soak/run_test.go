@@ -355,12 +355,15 @@ func (r *run) count(what Moment) (Kill, bool) {
 
 // strikeDead kills what runs.
 func (r *run) strikeDead(delay time.Duration) {
-	time.Sleep(delay)
 	r.mu.Lock()
 	running := r.process
 	r.mu.Unlock()
-	if running == nil {
-		return // it was done
+	time.Sleep(delay)
+	r.mu.Lock()
+	done := running == nil || r.process != running // the process of a later step is another's to kill
+	r.mu.Unlock()
+	if done {
+		return
 	}
 	err := running.kill()
 	r.note("killed with -9")

@@ -421,6 +421,12 @@ func TestKilledWhileTheCloudCreates(t *testing.T) {
 		t.Fatalf("it ended with %v", err)
 	}
 	b.setIntercept(nil)
+	// A request is in the log once its handler has returned, which nobody waits for when the client is dead.
+	for deadline := time.Now().Add(time.Minute); b.cloud.Count(http.MethodPost, "/v2/networks") == 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the request is not in the log")
+		}
+	}
 	b.cloud.ResetRequests()
 	b.start(directory)
 	network := b.object(NetworkType, "net")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,10 +18,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/plantonhq/project-planton/internal/vaultemulator"
 	"github.com/plantonhq/project-planton/pkg/emulator"
 	"github.com/plantonhq/project-planton/pkg/emulator/civo"
 	"github.com/plantonhq/project-planton/pkg/emulator/digitalocean"
 	"github.com/plantonhq/project-planton/pkg/iac/pulumi/pulumicli"
+	"github.com/plantonhq/project-planton/pkg/provision"
 )
 
 const civoSet = `
@@ -388,10 +391,17 @@ func TestInterruptedCivo(t *testing.T) {
 	}, "network acme-net, firewall acme-fw, cluster acme with 2 pools")
 }
 
-// TestInterruptedDigitalOcean strikes applies and destroys at the moment when DigitalOcean is asked for each object.
+// TestInterruptedDigitalOcean strikes applies and destroys at the moment when DigitalOcean is asked for each object. The key of each
+// stack's secrets is kept by a key management service.
 func TestInterruptedDigitalOcean(t *testing.T) {
 	t.Parallel()
 	v := newVictim(t)
+	keys := httptest.NewServer(&vaultemulator.Vault{})
+	t.Cleanup(keys.Close)
+	v.environment = append(v.environment, provision.EnvironmentSecretsProvider+"="+vaultemulator.SecretsProvider)
+	for name, value := range vaultemulator.Environment(keys.URL) {
+		v.environment = append(v.environment, name+"="+value)
+	}
 	cloud, err := digitalocean.New(emulator.Options{Token: "token", Intercept: v.intercept})
 	if err != nil {
 		t.Fatal(err)

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,11 +17,13 @@ import (
 	"github.com/pkg/errors"
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/plantonhq/project-planton/internal/vaultemulator"
 	"github.com/plantonhq/project-planton/pkg/emulator"
 	"github.com/plantonhq/project-planton/pkg/emulator/civo"
 	"github.com/plantonhq/project-planton/pkg/emulator/digitalocean"
 	"github.com/plantonhq/project-planton/pkg/filelock"
 	"github.com/plantonhq/project-planton/pkg/iac/pulumi/pulumicli"
+	"github.com/plantonhq/project-planton/pkg/provision"
 )
 
 func TestMain(m *testing.M) {
@@ -72,7 +75,7 @@ func runScripts(t *testing.T, directory, pulumiPath string) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits, "cloud": cloudCommand, "hold": hold, "until": until, "count": count,
+			"exits": exits, "cloud": cloudCommand, "keys": keys, "hold": hold, "until": until, "count": count,
 		},
 		UpdateScripts: os.Getenv("UPDATE_SCRIPTS") != "",
 	})
@@ -131,6 +134,19 @@ func cloudCommand(ts *testscript.TestScript, neg bool, args []string) {
 		}
 	default:
 		ts.Fatalf("usage: cloud start TOKEN | cloud empty")
+	}
+}
+
+// keys starts a key management service, `keys start`, and has planton keep the keys of new stacks there.
+func keys(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 || args[0] != "start" {
+		ts.Fatalf("usage: keys start")
+	}
+	server := httptest.NewServer(&vaultemulator.Vault{})
+	ts.Defer(server.Close)
+	ts.Setenv(provision.EnvironmentSecretsProvider, vaultemulator.SecretsProvider)
+	for name, value := range vaultemulator.Environment(server.URL) {
+		ts.Setenv(name, value)
 	}
 }
 

@@ -73,6 +73,9 @@ func newShell(t *testing.T) *shell {
 		"CIVO_TOKEN="+civoToken, "CIVO_API_URL="+w.civoURL,
 		"DIGITALOCEAN_TOKEN="+digitaloceanToken, "DIGITALOCEAN_API_URL="+w.doURL,
 	)
+	for name, value := range w.vault {
+		s.environ = append(s.environ, name+"="+value)
+	}
 	return s
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/pulumi/pulumi/sdk/v3/go/auto"
 	"github.com/pulumi/pulumi/sdk/v3/go/pulumi"
 
+	"github.com/plantonhq/project-planton/internal/vaultemulator"
 	"github.com/plantonhq/project-planton/pkg/emulator"
 )
 
@@ -29,7 +30,7 @@ func civoStackInput(kind, metadata, spec string) string {
 func (s *shell) civoProgram(kind, metadata, spec, stack string, environ ...string) *folder {
 	s.t.Helper()
 	f := s.folder("iac/pulumi/civo/"+strings.ToLower(kind), append(append([]string{}, environ...), civoStackInput(kind, metadata, spec))...)
-	f.pulumi("stack", "init", stack)
+	f.pulumi("stack", "init", stack, "--secrets-provider", vaultemulator.SecretsProvider)
 	return f
 }
 
@@ -138,7 +139,7 @@ func TestSecretOutputsStaySecretAcrossStacks(t *testing.T) {
 	owner, err := auto.UpsertStackInlineSource(t.Context(), "organization/civovpc/net", "civovpc", func(ctx *pulumi.Context) error {
 		ctx.Export("network_id", pulumi.ToSecret(pulumi.String(id)))
 		return nil
-	}, auto.Pulumi(s.cli), auto.EnvVars(s.env))
+	}, auto.Pulumi(&oneRead{CLI: s.cli}), auto.EnvVars(s.env), auto.SecretsProvider(vaultemulator.SecretsProvider))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -279,7 +280,7 @@ func TestReferencesThatCannotBeResolved(t *testing.T) {
 	other, err := auto.UpsertStackInlineSource(t.Context(), "organization/civovpc/list", "civovpc", func(ctx *pulumi.Context) error {
 		ctx.Export("network_id", pulumi.StringArray{pulumi.String(networkID)})
 		return nil
-	}, auto.Pulumi(s.cli), auto.EnvVars(s.env))
+	}, auto.Pulumi(&oneRead{CLI: s.cli}), auto.EnvVars(s.env), auto.SecretsProvider(vaultemulator.SecretsProvider))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,6 +34,7 @@ import (
 	digitaloceancluster "github.com/plantonhq/project-planton/iac/pulumi/digitalocean/digitaloceankubernetescluster/module"
 	digitaloceannodepool "github.com/plantonhq/project-planton/iac/pulumi/digitalocean/digitaloceankubernetesnodepool/module"
 	digitaloceanvpcmodule "github.com/plantonhq/project-planton/iac/pulumi/digitalocean/digitaloceanvpc/module"
+	"github.com/plantonhq/project-planton/internal/vaultemulator"
 	"github.com/plantonhq/project-planton/pkg/iac/pulumi/pulumimodule/provider/civo/pulumicivoprovider"
 	"github.com/plantonhq/project-planton/pkg/iac/pulumi/pulumimodule/provider/digitalocean/pulumidigitaloceanprovider"
 )
@@ -211,7 +212,7 @@ func TestOfficialStateIsTakenOverAndGivenBack(t *testing.T) {
 	w := newWorld(t)
 	forms := officialForms(t)
 	opened, err := auto.UpsertStackInlineSource(t.Context(), "organization/takeover/dev", "takeover", sevenKinds(w),
-		auto.Pulumi(w.cli), auto.EnvVars(w.env))
+		auto.Pulumi(&oneRead{CLI: w.cli}), auto.EnvVars(w.env), auto.SecretsProvider(vaultemulator.SecretsProvider))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -30,6 +31,7 @@ import (
 	civoconfig "github.com/plantonhq/project-planton/apis/org/project_planton/provider/civo"
 	digitaloceanconfig "github.com/plantonhq/project-planton/apis/org/project_planton/provider/digitalocean"
 	"github.com/plantonhq/project-planton/iac/pulumi/modules"
+	"github.com/plantonhq/project-planton/internal/vaultemulator"
 	"github.com/plantonhq/project-planton/pkg/emulator"
 	civocloud "github.com/plantonhq/project-planton/pkg/emulator/civo"
 	digitaloceancloud "github.com/plantonhq/project-planton/pkg/emulator/digitalocean"
@@ -61,6 +63,8 @@ type world struct {
 	doURL        string
 	dir          string
 	env          map[string]string
+	// vault keeps the keys of the stacks.
+	vault map[string]string
 
 	mu sync.Mutex
 	// secrets are values that must not stand in clear in anything that a run writes down.
@@ -86,14 +90,20 @@ func (w *world) secret(value any) {
 	}
 }
 
+// pulumiCLI finds the Pulumi CLI once for all tests.
+var pulumiCLI = sync.OnceValues(func() (*pulumicli.CLI, error) {
+	return pulumicli.Find(context.Background(), pulumicli.Options{Progress: os.Stderr})
+})
+
 // newWorld makes a world that ends with the test.
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	cli, err := pulumicli.Find(t.Context(), pulumicli.Options{Progress: os.Stderr})
+	cli, err := pulumiCLI()
 	if err != nil {
 		t.Skipf("the end-to-end tests need the Pulumi CLI, and %v", err)
 	}
 	w := &world{t: t, cli: cli, dir: t.TempDir(), secrets: []string{civoToken, digitaloceanToken}}
+	w.vault = vaultemulator.Environment(serve(t, &vaultemulator.Vault{}))
 	if w.civo, err = civocloud.New(emulator.Options{Token: civoToken}); err != nil {
 		t.Fatal(err)
 	}
@@ -110,6 +120,7 @@ func newWorld(t *testing.T) *world {
 	if err := os.MkdirAll(filepath.Join(w.dir, "state"), 0o700); err != nil {
 		t.Fatal(err)
 	}
+	maps.Copy(w.env, w.vault)
 	w.languageHost()
 	w.plugins()
 	t.Cleanup(w.checkSecrets)
@@ -282,7 +293,7 @@ func (w *world) stack(text string) *stack {
 		w.t.Fatal(err)
 	}
 	s.auto, err = auto.UpsertStackInlineSource(w.t.Context(), s.identity.String(), s.identity.Project, s.program,
-		auto.Pulumi(w.cli), auto.EnvVars(w.env))
+		auto.Pulumi(&oneRead{CLI: w.cli}), auto.EnvVars(w.env), auto.SecretsProvider(vaultemulator.SecretsProvider))
 	if err != nil {
 		w.t.Fatal(err)
 	}

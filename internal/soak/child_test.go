@@ -30,6 +30,7 @@ import (
 	"github.com/plantonhq/project-planton/pkg/manifest"
 	civoplugin "github.com/plantonhq/project-planton/pkg/nativeprovider/civo"
 	digitaloceanplugin "github.com/plantonhq/project-planton/pkg/nativeprovider/digitalocean"
+	"github.com/plantonhq/project-planton/pkg/provision"
 )
 
 const (
@@ -149,7 +150,7 @@ func openStack(ctx context.Context, manifests []proto.Message) (auto.Stack, erro
 			"PULUMI_DEBUG_PROVIDERS": fmt.Sprintf("civo:%d,digitalocean:%d", civoPort, digitalOceanPort),
 		}),
 	}
-	if provider := os.Getenv("PLANTON_SECRETS_PROVIDER"); provider != "" {
+	if provider := os.Getenv(provision.EnvironmentSecretsProvider); provider != "" {
 		options = append(options, auto.SecretsProvider(provider))
 	}
 	space, err := auto.NewLocalWorkspace(ctx, options...)

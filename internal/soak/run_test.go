@@ -23,6 +23,7 @@ import (
 	"github.com/pkg/errors"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/plantonhq/project-planton/internal/vaultemulator"
 	"github.com/plantonhq/project-planton/pkg/emulator"
 	"github.com/plantonhq/project-planton/pkg/emulator/civo"
 	"github.com/plantonhq/project-planton/pkg/emulator/digitalocean"
@@ -30,6 +31,7 @@ import (
 	"github.com/plantonhq/project-planton/pkg/iac/pulumi/pulumicli"
 	"github.com/plantonhq/project-planton/pkg/kinds"
 	"github.com/plantonhq/project-planton/pkg/manifest"
+	"github.com/plantonhq/project-planton/pkg/provision"
 )
 
 const (
@@ -50,6 +52,7 @@ type run struct {
 	digitalOcean *digitalocean.Cloud
 	faults       map[string]*fault.Injector
 	urls         map[string]string
+	vault        string // where it is
 
 	log bytes.Buffer // what the processes wrote
 
@@ -97,9 +100,9 @@ func play(t *testing.T, schedule Schedule, directory, pulumi string) (_ *run, _ 
 		defer server.Close()
 		r.urls[name] = server.URL
 	}
-	keys := httptest.NewServer(&vault{})
+	keys := httptest.NewServer(&vaultemulator.Vault{})
 	defer keys.Close()
-	r.urls[vaultKey] = keys.URL
+	r.vault = keys.URL
 	for _, folder := range []string{"state/backend", "home", "tmp", "first", "last"} {
 		if err := os.MkdirAll(filepath.Join(directory, folder), 0o700); err != nil {
 			return r, outcome, err
@@ -318,7 +321,10 @@ func (r *run) environment() []string {
 	if r.schedule.Passphrase {
 		environment = append(environment, "PULUMI_CONFIG_PASSPHRASE=for tests only")
 	} else {
-		environment = append(environment, "PLANTON_SECRETS_PROVIDER="+vaultKey, "VAULT_ADDR="+r.urls[vaultKey], "VAULT_TOKEN=for tests only")
+		environment = append(environment, provision.EnvironmentSecretsProvider+"="+vaultemulator.SecretsProvider)
+		for name, value := range vaultemulator.Environment(r.vault) {
+			environment = append(environment, name+"="+value)
+		}
 	}
 	if r.schedule.Way == WayProgram {
 		environment = append(environment, "PULUMI_BACKEND_URL=file://"+filepath.Join(state, "backend"))

@@ -40,7 +40,7 @@ type Schedule struct {
 	Seed uint64 `json:"seed"`
 	Way  Way    `json:"way"`
 	// Passphrase has Pulumi derive the key of the secrets from a passphrase, as it does when nothing else is chosen. That takes most
-	// of the time of a run of its CLI, so that most programs let a key management service keep the key.
+	// of the time of a run of its CLI, so that most seeds let a key management service keep the key.
 	Passphrase bool `json:"passphrase,omitempty"`
 	// First and Last are the manifests of the first and the last apply, in the order of their references.
 	First Manifests `json:"first"`
@@ -113,7 +113,7 @@ func NewSchedule(seed uint64, options Options) Schedule {
 	s := Schedule{Seed: seed, Way: WayProgram}
 	s.Passphrase = c.in(0.2)
 	if c.in(0.15) {
-		s.Way, s.Passphrase = WayCLI, true
+		s.Way = WayCLI
 	}
 	s.First = s.manifests(c)
 	s.Last = s.First

@@ -31,6 +31,10 @@ const (
 	environmentHome           = "PULUMI_HOME"
 	environmentPassphrase     = "PULUMI_CONFIG_PASSPHRASE"
 	environmentPassphraseFile = "PULUMI_CONFIG_PASSPHRASE_FILE"
+	// environmentFallback has the engine encrypt secrets with what the state says where there is no Pulumi.<stack>.yaml. Without it
+	// each operation, in a folder of its own, would begin a new passphrase's key, or fail for want of one.
+	// https://github.com/pulumi/pulumi/pull/17236
+	environmentFallback = "PULUMI_FALLBACK_TO_STATE_SECRETS_MANAGER"
 )
 
 // State is where the states of stacks are kept, and how their secrets are encrypted.
@@ -173,10 +177,17 @@ func (s *State) usePassphrase(directory string, getenv func(string) string) erro
 	// A passphrase that is set to nothing is one, too: Pulumi takes it, and so must the next run. Getenv cannot tell it from
 	// one that is not set, so the process's environment is asked as well.
 	_, set := os.LookupEnv(environmentPassphrase)
-	if set || getenv(environmentPassphrase) != "" || getenv(environmentPassphraseFile) != "" || s.SecretsProvider != "" {
+	if set || getenv(environmentPassphrase) != "" || getenv(environmentPassphraseFile) != "" {
 		return nil
 	}
 	file := filepath.Join(directory, "passphrase")
+	if s.SecretsProvider != "" {
+		// Stacks that were made before it was chosen still have theirs.
+		if _, err := os.Stat(file); err == nil {
+			s.PassphraseFile = file
+		}
+		return nil
+	}
 	if err := makePassphrase(file); err != nil {
 		return err
 	}
@@ -227,6 +238,7 @@ func writePrivate(file, content string) error {
 func (s *State) environment() map[string]string {
 	environment := map[string]string{
 		environmentBackend:         s.BackendURL,
+		environmentFallback:        "true",
 		"PULUMI_SKIP_UPDATE_CHECK": "true",
 	}
 	if s.PassphraseFile != "" {

@@ -38,10 +38,11 @@ func TestStateDirectory(t *testing.T) {
 
 func TestOpenState(t *testing.T) {
 	t.Parallel()
-	directory := t.TempDir()
+	const directory = "DIRECTORY" // of each case, one of its own
 	cases := map[string]struct {
 		reason string
 		env    map[string]string
+		before func(directory string) error
 		want   State
 	}{
 		"Files": {
@@ -78,17 +79,32 @@ func TestOpenState(t *testing.T) {
 			env:    map[string]string{"PULUMI_BACKEND_URL": "s3://states", "PLANTON_SECRETS_PROVIDER": "awskms://alias/x"},
 			want:   State{BackendURL: "s3://states", SecretsProvider: "awskms://alias/x"},
 		},
+		"SecretsProviderLater": {
+			reason: "stacks that were made before a secrets provider was chosen still need the passphrase",
+			env:    map[string]string{"PULUMI_BACKEND_URL": "s3://states", "PLANTON_SECRETS_PROVIDER": "awskms://alias/x"},
+			before: func(directory string) error { return os.WriteFile(filepath.Join(directory, "passphrase"), []byte("x"), 0o600) },
+			want:   State{BackendURL: "s3://states", SecretsProvider: "awskms://alias/x", PassphraseFile: directory + "/passphrase"},
+		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := OpenState(directory, getenv(tc.env))
+			at := t.TempDir()
+			for _, field := range []*string{&tc.want.BackendURL, &tc.want.Home, &tc.want.PassphraseFile} {
+				*field = strings.Replace(*field, directory, at, 1)
+			}
+			if tc.before != nil {
+				if err := tc.before(at); err != nil {
+					t.Fatal(err)
+				}
+			}
+			got, err := OpenState(at, getenv(tc.env))
 			if err != nil {
 				t.Fatalf("%s: %v", tc.reason, err)
 			}
 			// How the backend's files are written does not make it another backend.
-			tc.want.Creates = createsOf(directory, strings.TrimSuffix(tc.want.BackendURL, "?metadata=skip"))
-			tc.want.marks = filepath.Join(directory, "running")
+			tc.want.Creates = createsOf(at, strings.TrimSuffix(tc.want.BackendURL, "?metadata=skip"))
+			tc.want.marks = filepath.Join(at, "running")
 			if diff := cmp.Diff(&tc.want, got, cmp.AllowUnexported(State{})); diff != "" {
 				t.Errorf("%s: -want +got:\n%s", tc.reason, diff)
 			}

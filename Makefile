@@ -30,8 +30,8 @@ SEEDS ?= 500
 START ?= 1
 
 .PHONY: soak
-soak: pulumi-cli ## play SEEDS (500) schedules of faults and kills from seed START (1) on, two side by side
-	go test -count=1 -timeout 24h -v -run '^TestSoak$$' ./internal/soak -seeds $(SEEDS) -start $(START)
+soak: pulumi-cli ## play SEEDS (500) schedules of faults and kills from seed START (1) on, six side by side
+	go test -count=1 -timeout 24h -v -run '^TestSoak$$' ./internal/soak -seeds $(SEEDS) -start $(START) -side-by-side 6
 
 .PHONY: fuzz
 fuzz: ## run every fuzz target for FUZZTIME (30s), two side by side

@@ -16,9 +16,9 @@ import (
 )
 
 var (
-	seeds = flag.Uint64("seeds", 6, "how many seeds TestSoak plays")
+	seeds = flag.Uint64("seeds", 30, "how many seeds TestSoak plays")
 	first = flag.Uint64("start", 1, "the first seed that TestSoak plays")
-	side  = flag.Int("side-by-side", 2, "how many seeds run at the same time")
+	side  = flag.Int("side-by-side", 4, "how many seeds run at the same time")
 	kills = flag.Bool("kills", true, "whether processes are killed with -9")
 )
 

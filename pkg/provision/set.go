@@ -240,12 +240,8 @@ func (s *Set) identityOf(member Member, ref foreignkey.Reference) (stackidentity
 		return s.members[i].Identity, nil
 	}
 	identity, err := stackidentity.ForReference(ref.Kind, ref.Env, ref.Name, kinds.Metadata(member.Manifest.Target))
-	if err != nil {
-		return identity, err
-	}
-	// A resource stands in the same organization of the backend as those it refers to.
-	identity.Organization = member.Identity.Organization
-	return identity, nil
+	// A resource stands in the same organization of the backend as those it refers to, unless a label names another one.
+	return identity.In(member.Identity.Organization), err
 }
 
 // value is the output that a reference means.

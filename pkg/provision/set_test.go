@@ -1,6 +1,7 @@
 package provision
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -142,6 +143,49 @@ spec: {networkName: a, region: fra1}
 			_, err := Order(parse(t, tc.text))
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("%s: got error %v, want one with %q", tc.reason, err, tc.want)
+			}
+		})
+	}
+}
+
+// TestStackOfAReference: what a manifest refers to and is not in the set has a stack in the same organization of the backend.
+func TestStackOfAReference(t *testing.T) {
+	t.Parallel()
+	const clusterIn = `apiVersion: civo.project-planton.org/v1
+kind: CivoKubernetesCluster
+metadata:
+  name: main
+  labels: {%s}
+spec:
+  clusterName: main
+  region: fra1
+  kubernetesVersion: 1.29.0+k3s1
+  network: {valueFrom: {name: net}}
+  defaultNodePool: {size: g4s.kube.small, nodeCount: 1}
+`
+	cases := map[string]struct{ reason, labels, want string }{
+		"Rule":     {reason: "the rule", want: "organization/civovpc/net"},
+		"Together": {reason: "the organization of what refers to it", labels: `pulumi.project-planton.org/organization: acme`, want: "acme/civovpc/net"},
+		"Label": {
+			reason: "a label that names a stack names its organization, too",
+			labels: `pulumi.project-planton.org/organization: acme, pulumi.project-planton.org/stack.fqdn.civovpc.net: shared/networks/net`,
+			want:   "shared/networks/net",
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			members, err := Order(parse(t, fmt.Sprintf(clusterIn, tc.labels)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			references, err := foreignkey.Of(members[0].Manifest.Target)
+			if err != nil || len(references) != 1 {
+				t.Fatalf("%d references, error %v", len(references), err)
+			}
+			got, err := (&Set{}).identityOf(members[0], references[0])
+			if err != nil || got.String() != tc.want {
+				t.Errorf("%s: got %s, error %v; want %s", tc.reason, got, err, tc.want)
 			}
 		})
 	}

@@ -24,11 +24,27 @@ type checker struct {
 }
 
 func (c *checker) fail(path resource.PropertyPath, format string, args ...any) {
-	name := path.String()
+	name := pathText(path)
 	c.failures = append(c.failures, plugin.CheckFailure{
 		Property: resource.PropertyKey(name),
 		Reason:   fmt.Sprintf("%s: %s", name, fmt.Sprintf(format, args...)),
 	})
+}
+
+// pathText is a path as it is shown, and parsed by the engine. PropertyPath.String leaves a key out that is empty.
+func pathText(path resource.PropertyPath) string {
+	var text strings.Builder
+	for i, key := range path {
+		segment := resource.PropertyPath{key}.String()
+		switch {
+		case segment == "":
+			segment = `[""]`
+		case i > 0 && segment[0] != '[':
+			segment = "." + segment
+		}
+		text.WriteString(segment)
+	}
+	return text.String()
 }
 
 func join(path resource.PropertyPath, key any) resource.PropertyPath {

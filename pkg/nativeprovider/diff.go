@@ -95,7 +95,7 @@ func (d *Diff) record(path resource.PropertyPath, kind plugin.DiffKind, replaces
 	if replaces {
 		kind = kind.AsReplace()
 	}
-	d.changes[path.String()] = plugin.PropertyDiff{Kind: kind}
+	d.changes[pathText(path)] = plugin.PropertyDiff{Kind: kind}
 }
 
 func (d *Diff) object(path resource.PropertyPath, table []Property, old, new resource.PropertyMap, replaces bool) {

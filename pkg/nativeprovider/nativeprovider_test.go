@@ -130,6 +130,8 @@ func TestDiff(t *testing.T) {
 		{name: "set empty", reason: "removed, said with an empty list", change: map[string]any{"tags": []any{}}, want: []string{"tags"}},
 		{name: "map key", reason: "path of a key with dots", change: map[string]any{"labels": map[string]any{"a": "1", "dots.in/key": "3"}},
 			want: []string{`labels["dots.in/key"]`}},
+		{name: "map key without a name", reason: "a path that the engine can parse", change: map[string]any{
+			"labels": map[string]any{"a": "1", "dots.in/key": "2", "": "3"}}, want: []string{`labels[""]`}},
 		{name: "map away", reason: "each key", change: map[string]any{"labels": nil}, want: []string{"labels.a", `labels["dots.in/key"]`}},
 		{name: "rules", reason: "ids of the cloud do not count", change: map[string]any{"rules": []any{
 			map[string]any{"port": 443, "protocol": "tcp"}, map[string]any{"port": 80, "protocol": "tcp"},
@@ -277,6 +279,41 @@ func TestCheckKeepsSecretsAndUnknowns(t *testing.T) {
 	})
 	if err != nil || len(failed.Failures) != 1 || strings.Contains(failed.Failures[0].Reason, "hunter2") {
 		t.Errorf("a failure must not quote a secret: %v, %v", failed.Failures, err)
+	}
+}
+
+// The engine takes a failure without a property for one of the whole resource, and shows the reason alone.
+func TestCheckSaysWhichPropertyIsWrong(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		reason string
+		news   map[string]any
+		want   string
+		says   string
+	}{
+		{"a property that there is not", map[string]any{"siez": "s"}, "siez", "siez: unknown property"},
+		{"a property without a name", map[string]any{"": "s"}, `[""]`, `[""]: unknown property`},
+		{"a field without a name", map[string]any{"pool": map[string]any{"": 1}}, `pool[""]`, `pool[""]: unknown property`},
+		{"an element of a map without a name", map[string]any{"labels": map[string]any{"": 1}}, `labels[""]`, `labels[""]: expected a string`},
+		{"a field of an element", map[string]any{"rules": []any{map[string]any{"port": 1, "x y": 1}}}, `rules[0]["x y"]`, `["x y"]: unknown property`},
+		{"a field of an element that is missing", map[string]any{"rules": []any{map[string]any{}}}, "rules[0].port", "missing required"},
+	}
+	for _, test := range tests {
+		t.Run(test.reason, func(t *testing.T) {
+			t.Parallel()
+			test.news["size"] = "s"
+			checked, err := fake(nil).Check(context.Background(), plugin.CheckRequest{URN: urn("x"), Type: thingType, News: props(test.news)})
+			if err != nil || len(checked.Failures) != 1 {
+				t.Fatalf("got %v, %v, want one failure", checked.Failures, err)
+			}
+			failure := checked.Failures[0]
+			if string(failure.Property) != test.want || !strings.Contains(failure.Reason, test.says) {
+				t.Errorf("got %q: %q, want %q: %q", failure.Property, failure.Reason, test.want, test.says)
+			}
+			if path, err := resource.ParsePropertyPathStrict(string(failure.Property)); err != nil || pathText(path) != test.want {
+				t.Errorf("the path %q is read as %v, %v", failure.Property, path, err)
+			}
+		})
 	}
 }
 

@@ -15,6 +15,9 @@ type account struct {
 	Networks  []*Network  `json:"networks"`
 	Firewalls []*Firewall `json:"firewalls"`
 	Clusters  []*Cluster  `json:"clusters"`
+	// Volumes and LoadBalancers are what Kubernetes made.
+	Volumes       []*AssociatedResource `json:"volumes,omitempty"`
+	LoadBalancers []*AssociatedResource `json:"load_balancers,omitempty"`
 	// Versions are versions of Kubernetes beyond the catalogue's.
 	Versions []Version `json:"versions,omitempty"`
 	Quota    Quota     `json:"quota"`

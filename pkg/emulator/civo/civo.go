@@ -1,5 +1,6 @@
 // Package civo emulates the part of Civo's API (https://www.civo.com/api) that provisioning Kubernetes clusters needs:
-// regions, networks, firewalls, clusters, node pools, and the catalogues of versions, sizes and applications.
+// regions, networks, firewalls, clusters, node pools, the catalogues of versions, sizes and applications, and the lists of the
+// volumes and load balancers that Kubernetes makes.
 //
 // The shapes are those that civogo v0.3.89 decodes, the error codes those that it tells apart, and the states come in the
 // order in which the real cloud goes through them, so that both civogo and the Pulumi and Terraform providers of Civo work
@@ -121,6 +122,9 @@ func (c *Cloud) routes() http.Handler {
 		"POST /v2/firewalls/{id}/rules":          c.createRule,
 		"GET /v2/firewalls/{id}/rules/{rule}":    c.getRule,
 		"DELETE /v2/firewalls/{id}/rules/{rule}": c.deleteRule,
+
+		"GET /v2/volumes":       c.listVolumes,
+		"GET /v2/loadbalancers": c.listLoadBalancers,
 
 		"GET /v2/kubernetes/versions":     c.listVersions,
 		"GET /v2/kubernetes/applications": c.listApplications,

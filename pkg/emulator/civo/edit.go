@@ -43,6 +43,26 @@ func (c *Cloud) Clusters() []Cluster {
 	return clusters
 }
 
+// Volumes are those that Kubernetes made in the account, also for clusters that are gone.
+func (c *Cloud) Volumes() []AssociatedResource {
+	return c.associated(func(a *account) []*AssociatedResource { return a.Volumes })
+}
+
+// LoadBalancers are the load balancers: see [Cloud.Volumes].
+func (c *Cloud) LoadBalancers() []AssociatedResource {
+	return c.associated(func(a *account) []*AssociatedResource { return a.LoadBalancers })
+}
+
+func (c *Cloud) associated(of func(*account) []*AssociatedResource) []AssociatedResource {
+	var all []AssociatedResource
+	c.store.View(func(a *account) {
+		for _, resource := range of(a) {
+			all = append(all, *resource)
+		}
+	})
+	return all
+}
+
 // Cluster finds a cluster by its id or its name, in any region.
 func (c *Cloud) Cluster(idOrName string) (Cluster, bool) {
 	for _, cluster := range c.Clusters() {
@@ -237,6 +257,51 @@ func (c *Cloud) DeletePool(clusterID, poolID string) error {
 			return errPoolInsufficient("The last node pool of a cluster cannot be deleted")
 		}
 		cluster.Pools = slices.DeleteFunc(cluster.Pools, func(p *Pool) bool { return p == pool })
+		return nil
+	})
+}
+
+// AddVolume makes a volume as Kubernetes does for a claim in a cluster, and returns its id.
+func (c *Cloud) AddVolume(clusterID, name string) (string, error) {
+	return c.associate(clusterID, name, func(a *account) *[]*AssociatedResource { return &a.Volumes })
+}
+
+// AddLoadBalancer makes a load balancer as Kubernetes does for a Service of a cluster, and returns its id.
+func (c *Cloud) AddLoadBalancer(clusterID, name string) (string, error) {
+	return c.associate(clusterID, name, func(a *account) *[]*AssociatedResource { return &a.LoadBalancers })
+}
+
+func (c *Cloud) associate(clusterID, name string, to func(*account) *[]*AssociatedResource) (string, error) {
+	id := newID()
+	err := c.editCluster(clusterID, func(a *account, cluster *Cluster, when schedule) error {
+		all := to(a)
+		*all = append(*all, &AssociatedResource{
+			ID: id, Region: cluster.Region, Name: name, ClusterID: cluster.ID, NetworkID: cluster.NetworkID, CreatedAt: when.now,
+		})
+		return nil
+	})
+	if err != nil {
+		return "", err
+	}
+	return id, nil
+}
+
+// DeleteVolume deletes a volume.
+func (c *Cloud) DeleteVolume(id string) error {
+	return c.edit(func(a *account, _ schedule) error {
+		if !removeAssociated(&a.Volumes, id) {
+			return errVolumeNotFound(id)
+		}
+		return nil
+	})
+}
+
+// DeleteLoadBalancer deletes a load balancer.
+func (c *Cloud) DeleteLoadBalancer(id string) error {
+	return c.edit(func(a *account, _ schedule) error {
+		if !removeAssociated(&a.LoadBalancers, id) {
+			return errLoadBalancerNotFound(id)
+		}
 		return nil
 	})
 }

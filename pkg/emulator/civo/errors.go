@@ -86,6 +86,12 @@ func errNetworkInUse(label string) *apiError {
 	return refuse(http.StatusConflict, "database_network_inuse_by_cluster", "The network %q is in use by a Kubernetes cluster", label)
 }
 
+// errNetworkHasVolumes is what Civo answers also when the cluster of the volumes is gone:
+// https://github.com/konstructio/kubefirst/issues/1933
+func errNetworkHasVolumes(label string) *apiError {
+	return refuse(http.StatusConflict, "database_network_inuse_by_volumes", "The network %q is in use by volumes", label)
+}
+
 func errNetworkIsDefault() *apiError {
 	return refuse(http.StatusBadRequest, "network_delete_default", "The default network cannot be deleted")
 }
@@ -173,6 +179,14 @@ func errApplicationNotFound(name string) *apiError {
 
 func errApplicationPlan(name, plan string) *apiError {
 	return refuse(http.StatusBadRequest, "database_kubernetes_application_invalid_plan", "The application %q has no plan %q", name, plan)
+}
+
+func errVolumeNotFound(id string) *apiError {
+	return refuse(http.StatusNotFound, "database_volume_not_found", "Failed to find the volume %q within the internal database", id)
+}
+
+func errLoadBalancerNotFound(id string) *apiError {
+	return refuse(http.StatusNotFound, "database_loadbalancer_not_found", "Failed to find the load balancer %q within the internal database", id)
 }
 
 func errPoolNotFound(id string) *apiError {

@@ -189,6 +189,9 @@ func (c *Cloud) deleteNetwork(r *http.Request) (any, error) {
 		if a.isLingering(network.ID, c.clock.Now()) {
 			return nil, errNetworkInUse(network.Label)
 		}
+		if a.hasVolumes(network.ID) {
+			return nil, errNetworkHasVolumes(network.Label)
+		}
 		a.removeNetwork(network.ID)
 		return done(), nil
 	})

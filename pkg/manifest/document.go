@@ -277,7 +277,7 @@ var sentenceError = regexp.MustCompile(`did not find expected (key|node content|
 // parseYAML parses a document. The node is nil when there is nothing in it.
 func parseYAML(text string) (*yaml.Node, *Problem) {
 	if !utf8Text(text) {
-		return nil, &Problem{Line: lineOf(text, notUTF8), RuleID: RuleSyntax, Message: "the text is not UTF-8"}
+		return nil, &Problem{Line: lineOf(text, notUTF8), RuleID: RuleSyntax, Message: "the text is not UTF-8: save the file in that encoding"}
 	}
 	var node yaml.Node
 	err := yaml.NewDecoder(bytes.NewReader([]byte(text))).Decode(&node)

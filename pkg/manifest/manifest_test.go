@@ -2,12 +2,14 @@ package manifest
 
 import (
 	"bytes"
+	"encoding/binary"
 	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode/utf16"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/pkg/errors"
@@ -59,6 +61,42 @@ func TestBad(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// The YAML parser would take some of these texts, and tell no line of the others.
+func TestNotUTF8(t *testing.T) {
+	t.Parallel()
+	inUTF16 := func(order binary.AppendByteOrder, text string) string {
+		encoded := []byte{}
+		for _, unit := range utf16.Encode([]rune("\uFEFF" + text)) {
+			encoded = order.AppendUint16(encoded, unit)
+		}
+		return string(encoded)
+	}
+	tests := []struct {
+		name, reason, text, want string
+	}{
+		{"utf-16, little endian", "what a redirection writes in some shells; the parser would take it", inUTF16(binary.LittleEndian, pool), "1"},
+		{"utf-16, big endian", "the parser would take it", inUTF16(binary.BigEndian, pool), "1"},
+		{"latin-1", "an accent of another encoding", strings.Replace(pool, "g4s.kube.medium", "caf\xe9", 1), "10"},
+		{"latin-1 in a comment", "a comment is a part of the text", strings.Replace(pool, "spec:", "# caf\xe9\nspec:", 1), "5"},
+		{"half a character", "a file that was cut", pool + "# caf\xc3", "12"},
+		{"the second document", "lines count in the file", pool + "---\n" + strings.Replace(pool, "workers", "caf\xe9", 1), "16"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			_, err := Parse("pool.yaml", []byte(test.text))
+			want := "pool.yaml:" + test.want + ": the text is not UTF-8: save the file in that encoding [yaml.syntax]"
+			if err == nil || err.Error() != want {
+				t.Errorf("%s: got %v, want %s", test.reason, err, want)
+			}
+		})
+	}
+	err := Decode("civo.yaml", []byte("api_token: caf\xe9\n"), &civov1.CivoProviderConfig{})
+	if want := "civo.yaml:1: the text is not UTF-8: save the file in that encoding [yaml.syntax]"; err == nil || err.Error() != want {
+		t.Errorf("a provider config: got %v, want %s", err, want)
 	}
 }
 

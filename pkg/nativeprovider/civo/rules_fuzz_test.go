@@ -47,7 +47,7 @@ var ruleCases = []ruleCase{
 	},
 	{
 		name:  "range of ports",
-		seeds: []string{"80", "1-65535", "8000-9000", "443-443", "0", "65536", "9000-8000", "080", "1-2-3", "-1", "80\n"},
+		seeds: []string{"80", "65535", "1-65535", "8000-9000", "443-443", "0", "65536", "9000-8000", "080", "1-2-3", "-1", "80\n"},
 		kept: func(t *testing.T, text string) bool {
 			return validationtest.Keeps(t, &civofirewallv1.CivoFirewallRule{Protocol: "tcp", PortRange: text}, "port_range")
 		},

@@ -185,14 +185,26 @@ func hasCode(err error, codes ...string) bool {
 	return errors.As(err, &answer) && slices.Contains(codes, answer.Code)
 }
 
-// The codes that tell for certain that an object does not exist.
+// notFoundCodes are the codes that tell for certain that what stands at path does not exist, or what it stands in. The same code about
+// something else (a network that a cluster names), and any code about a list, says nothing of the object.
 // https://github.com/civo/civogo/blob/master/errors.go
-var notFoundCodes = []string{
-	"database_network_not_found",
-	"database_firewall_not_found",
-	"database_firewall_rules_find",
-	"database_kubernetes_cluster_not_found",
-	"database_cluster_pool_not_found",
+func notFoundCodes(path string) []string {
+	path, _, _ = strings.Cut(path, "?")
+	segments := strings.Split(strings.TrimPrefix(path, "/v2/"), "/")
+	switch length := len(segments); {
+	case segments[0] == "networks" && length == 2:
+		return []string{"database_network_not_found"}
+	case segments[0] == "firewalls" && length == 4: // firewalls/ID/rules/ID
+		return []string{"database_firewall_not_found", "database_firewall_rules_find"}
+	case segments[0] == "firewalls" && length > 1:
+		return []string{"database_firewall_not_found"}
+	case segments[0] == "kubernetes" && length == 5: // kubernetes/clusters/ID/pools/ID
+		return []string{"database_kubernetes_cluster_not_found", "database_cluster_pool_not_found"}
+	case segments[0] == "kubernetes" && length > 2:
+		return []string{"database_kubernetes_cluster_not_found"}
+	default:
+		return nil
+	}
 }
 
 // Codes of a cluster that is busy with an earlier change and takes the next one later.
@@ -253,7 +265,7 @@ func (r regional) call(ctx context.Context, method, path string, body, result an
 		return nativeprovider.Transient(errors.Wrapf(err, "civo API: read the answer to %s", call))
 	}
 	if response.StatusCode >= http.StatusMultipleChoices {
-		return refusal(call, response, answer)
+		return refusal(method, path, response, answer)
 	}
 	if result == nil {
 		return nil
@@ -262,7 +274,7 @@ func (r regional) call(ctx context.Context, method, path string, body, result an
 	return errors.Wrapf(json.Unmarshal(answer, result), "civo API: decode the answer to %s", call)
 }
 
-func refusal(call string, response *http.Response, answer []byte) error {
+func refusal(method, path string, response *http.Response, answer []byte) error {
 	status := response.StatusCode
 	// Fields may be of any type when something between here and Civo answers.
 	var fields map[string]any
@@ -272,7 +284,7 @@ func refusal(call string, response *http.Response, answer []byte) error {
 		return s
 	}
 	refused := &apiError{
-		Status: status, Code: text("code"), Reason: text("reason"), call: call,
+		Status: status, Code: text("code"), Reason: text("reason"), call: method + " " + path,
 		RequestID: firstOf(nativeprovider.RequestID(response.Header), text("request_id")), Attempts: response.Header.Get(attemptsHeader),
 	}
 	if details := text("details"); details != "" {
@@ -282,7 +294,7 @@ func refusal(call string, response *http.Response, answer []byte) error {
 		refused.Status = http.StatusUnauthorized
 	}
 	switch {
-	case slices.Contains(notFoundCodes, refused.Code):
+	case slices.Contains(notFoundCodes(path), refused.Code):
 		return nativeprovider.NotFound(refused)
 	case status == http.StatusTooManyRequests || status >= http.StatusInternalServerError:
 		return nativeprovider.Transient(refused)
@@ -291,7 +303,8 @@ func refusal(call string, response *http.Response, answer []byte) error {
 	}
 }
 
-// regionCodes are the codes of all regions that the account sees.
+// regionCodes are the codes of all regions that the account sees. There is at least one: an answer without would make everything that is not
+// in the provider's region look as if it were gone.
 func (c *client) regionCodes(ctx context.Context) ([]string, error) {
 	var regions []civogo.Region
 	if err := (regional{client: c, code: c.region}).call(ctx, http.MethodGet, "/v2/regions", nil, &regions); err != nil {
@@ -300,6 +313,9 @@ func (c *client) regionCodes(ctx context.Context) ([]string, error) {
 	codes := make([]string, len(regions))
 	for i, region := range regions {
 		codes[i] = region.Code
+	}
+	if len(codes) == 0 || slices.Contains(codes, "") {
+		return nil, errors.New("civo API: GET /v2/regions: the answer names no region, or one without a code")
 	}
 	return codes, nil
 }
@@ -338,9 +354,6 @@ func (c *client) locate(ctx context.Context, likely string, look func(r regional
 			return regional{}, err
 		}
 		missing = err
-	}
-	if missing == nil {
-		return regional{}, errors.New("the account has no regions")
 	}
 	return regional{}, missing
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -11,6 +12,8 @@ import (
 
 	"github.com/pulumi/pulumi/sdk/v3/go/common/resource"
 	"google.golang.org/grpc/status"
+
+	"github.com/plantonhq/project-planton/pkg/nativeprovider"
 )
 
 // answer makes an intercept that answers requests that match with status and body.
@@ -50,6 +53,8 @@ func TestOnlyADefiniteNotFoundMeansGone(t *testing.T) {
 		{"403", "a token without rights", 403, `{"code":"authentication_access_denied"}`},
 		{"404 of a proxy", "a not-found that is not Civo's", 404, `<html>nothing here</html>`},
 		{"404 with another code", "a wrong path in apiEndpoint", 404, `{"code":"not_found","reason":"no such route"}`},
+		{"404 about another object", "a volume of it, say", 404, `{"code":"database_volume_not_found","reason":"no volume"}`},
+		{"404 about a rule", "not the firewall", 404, `{"code":"database_firewall_rules_find","reason":"no rule"}`},
 		{"500 with odd fields", "a reason that is no text", 500, `{"status":500,"reason":{"a":1}}`},
 		{"200 that is not JSON", "a captive portal", 200, `welcome`},
 	}
@@ -81,6 +86,66 @@ func TestOnlyADefiniteNotFoundMeansGone(t *testing.T) {
 	}
 	if gone, err := cluster.refresh(context.Background()); err != nil || !gone {
 		t.Errorf("a deleted cluster: gone %t, error %v", gone, err)
+	}
+}
+
+func TestNotFoundIsAboutWhatStandsAtThePath(t *testing.T) {
+	t.Parallel()
+	const network, firewall, cluster = "database_network_not_found", "database_firewall_not_found", "database_kubernetes_cluster_not_found"
+	const rule, pool = "database_firewall_rules_find", "database_cluster_pool_not_found"
+	tests := []struct {
+		path string
+		gone []string
+	}{
+		{"/v2/regions", nil},
+		{"/v2/networks", nil},
+		{"/v2/networks/a%2Fb", []string{network}},
+		{"/v2/firewalls", nil},
+		{"/v2/firewalls/f", []string{firewall}},
+		{"/v2/firewalls/f/rules", []string{firewall}},
+		{"/v2/firewalls/f/rules/r", []string{firewall, rule}},
+		{"/v2/kubernetes/clusters?page=1&per_page=100", nil},
+		{"/v2/kubernetes/clusters/c", []string{cluster}},
+		{"/v2/kubernetes/clusters/c/pools", []string{cluster}},
+		{"/v2/kubernetes/clusters/c/pools/p", []string{cluster, pool}},
+		{"/v2/kubernetes/versions", nil},
+	}
+	for _, test := range tests {
+		for _, code := range []string{network, firewall, rule, cluster, pool} {
+			err := refusal("GET", test.path, &http.Response{StatusCode: http.StatusNotFound}, []byte(`{"code":"`+code+`"}`))
+			if want := slices.Contains(test.gone, code); nativeprovider.IsNotFound(err) != want {
+				t.Errorf("%s with %s: gone %t, want %t", test.path, code, !want, want)
+			}
+		}
+	}
+}
+
+// An object whose region is not recorded is gone when no region has it, and not when the regions cannot be told.
+func TestUnknownRegionsDoNotMeanGone(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		reason, body string
+		code         int
+		gone         bool
+	}{
+		{"no region has it", `[{"code":"LON1"},{"code":"FRA1"}]`, 200, true},
+		{"an answer without regions", `[]`, 200, false},
+		{"an answer that is nothing", `null`, 200, false},
+		{"a region without a code", `[{"code":"LON1"},{"name":"fra1"}]`, 200, false},
+		{"a not-found, which is not the object's", `{"code":"database_kubernetes_cluster_not_found"}`, 404, false},
+		{"another not-found", `{"code":"database_network_not_found"}`, 404, false},
+	}
+	for _, test := range tests {
+		t.Run(test.reason, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, benchOptions{})
+			pool := b.object(NodePoolType, "pool")
+			pool.id, pool.state = "p", properties(map[string]any{"clusterId": "11111111-1111-4111-8111-111111111111"})
+			b.setIntercept(answer(func(r *http.Request) bool { return r.URL.Path == "/v2/regions" }, test.code, test.body))
+			if gone, err := pool.refresh(context.Background()); gone != test.gone || (err == nil) != test.gone {
+				t.Errorf("gone %t, error %v", gone, err)
+			}
+		})
 	}
 }
 

@@ -13,11 +13,11 @@ import (
 func TestARefusalTellsTheRequestAndTheAttempts(t *testing.T) {
 	t.Parallel()
 	response := &http.Response{StatusCode: http.StatusServiceUnavailable, Header: http.Header{"X-Request-Id": {"r-1"}, "X-Attempts": {"5"}}}
-	err := refusal("GET /x", response, []byte(`{"code":"down","reason":"later"}`))
+	err := refusal("GET", "/x", response, []byte(`{"code":"down","reason":"later"}`))
 	if want := "civo API: GET /x: 503 Service Unavailable down: later, after 5 attempts (request id r-1)"; err.Error() != want {
 		t.Errorf("%q, want %q", err, want)
 	}
-	if err := refusal("GET /x", &http.Response{StatusCode: http.StatusServiceUnavailable}, []byte(`{"request_id":"r-2"}`)); err.Error() !=
+	if err := refusal("GET", "/x", &http.Response{StatusCode: http.StatusServiceUnavailable}, []byte(`{"request_id":"r-2"}`)); err.Error() !=
 		"civo API: GET /x: 503 Service Unavailable (request id r-2)" {
 		t.Errorf("%q", err)
 	}
@@ -67,11 +67,12 @@ func FuzzRefusal(f *testing.F) {
 	f.Add(500, []byte(`{"code":1,"reason":{},"details":[]}`))
 	f.Add(404, []byte(`<html>`))
 	f.Fuzz(func(t *testing.T, status int, answer []byte) {
-		err := refusal("GET /x", &http.Response{StatusCode: status}, answer)
+		const path = "/v2/networks/x"
+		err := refusal("GET", path, &http.Response{StatusCode: status}, answer)
 		if err == nil || err.Error() == "" {
 			t.Fatal("a refusal must be an error")
 		}
-		if nativeprovider.IsNotFound(err) && !hasCode(err, notFoundCodes...) {
+		if nativeprovider.IsNotFound(err) && !hasCode(err, notFoundCodes(path)...) {
 			t.Fatal("not found without Civo saying so")
 		}
 	})

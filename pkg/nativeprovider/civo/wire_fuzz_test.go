@@ -21,6 +21,13 @@ import (
 
 var wireTypes = []tokens.Type{NetworkType, FirewallType, ClusterType, NodePoolType}
 
+// goneCodes are the codes that say of an object that it is gone. Firewalls are looked for in a list.
+var goneCodes = map[tokens.Type][]string{
+	NetworkType:  {"database_network_not_found"},
+	ClusterType:  {"database_kubernetes_cluster_not_found"},
+	NodePoolType: {"database_kubernetes_cluster_not_found", "database_cluster_pool_not_found"},
+}
+
 // answering is a cloud that answers every request with the same text.
 type answering struct {
 	status int
@@ -68,10 +75,13 @@ func FuzzWire(f *testing.F) {
 	for i, inputs := range []string{wireNetwork, wireFirewall, wireCluster, wirePool} {
 		f.Add(byte(i), uint16(0), []byte(inputs))
 	}
+	f.Add(byte(0), uint16(0), []byte(`{"":"net"}`))
 	f.Add(byte(2), uint16(0), []byte(`{"pools":"04da6b54-80e4-46f7-96ec-b56ff0331ba9","nodes":1,"__defaults":[]}`))
 	for i, answer := range []string{answerNetwork, answerFirewall, answerCluster, answerCluster} {
 		f.Add(byte(i), uint16(200), []byte(answer))
 		f.Add(byte(i), uint16(404), []byte(`{"code":"database_kubernetes_cluster_not_found","reason":"gone"}`))
+		f.Add(byte(i), uint16(404), []byte(`{"code":"database_network_not_found","reason":"gone"}`))
+		f.Add(byte(i), uint16(404), []byte(`{"code":"database_firewall_not_found","reason":"gone"}`))
 		f.Add(byte(i), uint16(500), []byte(`{"code":1,"reason":{},"details":[]}`))
 		f.Add(byte(i), uint16(404), []byte("<html>"))
 		f.Add(byte(i), uint16(200), []byte(`{"code":"database_network_not_found"}`))
@@ -93,7 +103,7 @@ func checked(t *testing.T, typ tokens.Type, data []byte) {
 		return
 	}
 	inputs, err := plugin.UnmarshalProperties(&sent, marshalOptions)
-	if _, nameless := inputs[""]; err != nil || nameless {
+	if err != nil {
 		return // the engine would not have sent it
 	}
 	provider := newProvider("1.2.3", func(*client) {})
@@ -179,7 +189,7 @@ func read(t *testing.T, typ tokens.Type, status int, body []byte) {
 		var fields map[string]any
 		_ = json.Unmarshal(body, &fields)
 		code, _ := fields["code"].(string)
-		if !inList && (status < http.StatusMultipleChoices || !slices.Contains(notFoundCodes, code)) {
+		if !inList && (status < http.StatusMultipleChoices || !slices.Contains(goneCodes[typ], code)) {
 			t.Fatalf("%s is taken for gone after %d %s", typ, status, body)
 		}
 		return

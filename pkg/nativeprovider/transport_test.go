@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/pkg/errors"
@@ -166,6 +167,74 @@ func TestTransportStaysInItsTime(t *testing.T) {
 	}
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("after a cancellation: %v", err)
+	}
+}
+
+// attemptsOf are the times, after the first one, at which a transport tries a request to a server that never has time. The clock is the
+// test's own, and no time passes.
+func attemptsOf(t *testing.T, transport RetryTransport) (begun []time.Duration) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		transport.Base = roundTripper(func(*http.Request) (*http.Response, error) {
+			begun = append(begun, time.Since(start))
+			return &http.Response{StatusCode: http.StatusServiceUnavailable, Header: http.Header{}, Body: http.NoBody}, nil
+		})
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1/", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := transport.RoundTrip(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+	})
+	return begun
+}
+
+func TestTransportDoublesItsPauses(t *testing.T) {
+	t.Parallel()
+	begun := attemptsOf(t, RetryTransport{Attempts: 8, First: time.Second, Budget: time.Hour})
+	if len(begun) != 8 {
+		t.Fatalf("it tried at %v, want 8 attempts", begun)
+	}
+	for i, pause := 1, time.Second; i < len(begun); i, pause = i+1, pause*2 {
+		if took := begun[i] - begun[i-1]; took < pause*3/4 || took > pause*5/4 {
+			t.Errorf("pause %d is %v, want %v with jitter", i, took, pause)
+		}
+	}
+}
+
+// Many pauses that are short enough each would together take as long as all attempts do: here 4 hours.
+func TestTransportHasOneBudgetForAllAttempts(t *testing.T) {
+	t.Parallel()
+	const budget = time.Minute
+	begun := attemptsOf(t, RetryTransport{Attempts: 1000, First: time.Second, Longest: 16 * time.Second, Budget: budget})
+	if last := begun[len(begun)-1]; len(begun) < 5 || last > budget {
+		t.Errorf("%d attempts, the last after %v, with a budget of %v", len(begun), last, budget)
+	}
+}
+
+// Clients that failed together do not come back together.
+func TestPausesDiffer(t *testing.T) {
+	t.Parallel()
+	requests, looks := map[time.Duration]bool{}, map[time.Duration]bool{}
+	for range 20 {
+		requests[attemptsOf(t, RetryTransport{Attempts: 2, First: time.Hour, Budget: 9 * time.Hour})[1]] = true
+		synctest.Test(t, func(t *testing.T) {
+			start, looked := time.Now(), 0
+			if err := PollUntil(t.Context(), Poll{First: time.Hour}, func(context.Context) (bool, string, error) {
+				looked++
+				return looked == 2, "", nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+			looks[time.Since(start)] = true
+		})
+	}
+	if len(requests) == 1 || len(looks) == 1 {
+		t.Errorf("20 clients have %d different pauses between requests and %d between looks", len(requests), len(looks))
 	}
 }
 

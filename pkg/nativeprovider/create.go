@@ -74,6 +74,7 @@ type creating struct {
 	key      journal.Key
 	declared *Resource
 	inputs   resource.PropertyMap
+	secrets  map[resource.PropertyKey]bool // which inputs are secret
 	// entry is what an earlier create has left, nil for nothing.
 	entry *journal.Entry
 }
@@ -188,7 +189,7 @@ func (m *makingOnce) goOn(ctx context.Context) error {
 func (m *makingOnce) judgeEarlier(found []Found) error {
 	ours, reason := m.ours(found)
 	if ours == nil {
-		if m.asked.ID != "" || m.asked.Request == journal.Hash(m.inputs.Mappable()) {
+		if m.asked.ID != "" || m.askedIsKnown() || m.asked.Request == journal.Hash(m.inputs.Mappable()) {
 			m.forget() // what was asked for then is not there
 		} else {
 			reason += ", and what is asked for has changed since; with the inputs of then it may be taken over"
@@ -306,13 +307,44 @@ func (m *makingOnce) foreign(found Found) string {
 	if m.creating == nil {
 		return ""
 	}
-	diff := m.declared.Compare(found.ID, found.State, m.inputs)
+	diff := m.declared.Compare(found.ID, found.State, m.askedInputs())
 	for _, path := range m.declared.Identity {
 		if diff.Changed(path) && !isEmpty(at(diff.Old, path)) {
 			return "its " + path + " is another than this stack asked for"
 		}
 	}
 	return ""
+}
+
+// askedIsKnown tells whether the entry says all by which the object is known again.
+func (m *makingOnce) askedIsKnown() bool {
+	for _, path := range m.declared.Identity {
+		if _, known := m.asked.Attributes[path]; !known {
+			return false
+		}
+	}
+	return true
+}
+
+// askedInputs are the inputs with what was asked for, which the resource may have changed since.
+func (m *makingOnce) askedInputs() resource.PropertyMap {
+	inputs := m.inputs
+	for path, value := range m.asked.Attributes {
+		inputs = with(inputs, path, resource.NewPropertyValue(value))
+	}
+	return inputs
+}
+
+// with is a copy of m with another value at a path of names with dots between.
+func with(m resource.PropertyMap, path string, value resource.PropertyValue) resource.PropertyMap {
+	copied := m.Copy()
+	first, rest, nested := strings.Cut(path, ".")
+	if key := resource.PropertyKey(first); nested {
+		copied[key] = resource.NewObjectProperty(with(objectOf(copied[key]), rest, value))
+	} else {
+		copied[key] = value
+	}
+	return copied
 }
 
 // at is the value at a path of names with dots between.
@@ -358,6 +390,12 @@ func (m *makingOnce) write(now time.Time) error {
 	}
 	entry.URN, entry.Endpoint, entry.Scope = m.key.URN, m.key.Endpoint, m.key.Scope
 	entry.Request = journal.Hash(m.inputs.Mappable())
+	entry.Attributes = map[string]any{}
+	for _, path := range m.declared.Identity {
+		if first, _, _ := strings.Cut(path, "."); !m.secrets[resource.PropertyKey(first)] {
+			entry.Attributes[path] = at(m.inputs, path).Mappable()
+		}
+	}
 	return errors.Wrapf(m.journal.Write(entry), "nothing was created, because it could not be remembered that %s %s was asked for", m.Kind, m.Name)
 }
 
@@ -389,11 +427,13 @@ func (m *makingOnce) forget() {
 }
 
 // beginCreate looks into the journal for what an earlier create of the resource has left. nil without a journal.
-func (p *Provider) beginCreate(op *Operation, declared *Resource, inputs resource.PropertyMap) (*creating, error) {
+func (p *Provider) beginCreate(
+	op *Operation, declared *Resource, inputs resource.PropertyMap, secrets map[resource.PropertyKey]bool,
+) (*creating, error) {
 	if p.spec.Journal == "" {
 		return nil, nil
 	}
-	c := &creating{journal: journal.Open(p.spec.Journal), declared: declared, inputs: inputs}
+	c := &creating{journal: journal.Open(p.spec.Journal), declared: declared, inputs: inputs, secrets: secrets}
 	c.key = journal.Key{URN: string(op.URN), Scope: p.spec.JournalScope}
 	if cloud, ok := op.Client.(interface{ Endpoint() string }); ok {
 		c.key.Endpoint = cloud.Endpoint()

@@ -32,7 +32,7 @@ func (p *Provider) Create(ctx context.Context, request plugin.CreateRequest) (pl
 	if op.Client, err = p.makeClient(ctx); err != nil {
 		return plugin.CreateResponse{}, err
 	}
-	if op.creating, err = p.beginCreate(op, declared, inputs); err != nil {
+	if op.creating, err = p.beginCreate(op, declared, inputs, secrets); err != nil {
 		return plugin.CreateResponse{}, errors.Wrap(err, "nothing was created, because it is not known what an earlier run asked for")
 	}
 	if op.creating != nil && op.creating.entry != nil && op.creating.entry.ID != "" {

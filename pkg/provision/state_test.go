@@ -82,8 +82,10 @@ func TestOpenState(t *testing.T) {
 		"SecretsProviderLater": {
 			reason: "stacks that were made before a secrets provider was chosen still need the passphrase",
 			env:    map[string]string{"PULUMI_BACKEND_URL": "s3://states", "PLANTON_SECRETS_PROVIDER": "awskms://alias/x"},
-			before: func(directory string) error { return os.WriteFile(filepath.Join(directory, "passphrase"), []byte("x"), 0o600) },
-			want:   State{BackendURL: "s3://states", SecretsProvider: "awskms://alias/x", PassphraseFile: directory + "/passphrase"},
+			before: func(directory string) error {
+				return os.WriteFile(filepath.Join(directory, "passphrase"), []byte("x"), 0o600)
+			},
+			want: State{BackendURL: "s3://states", SecretsProvider: "awskms://alias/x", PassphraseFile: directory + "/passphrase"},
 		},
 	}
 	for name, tc := range cases {

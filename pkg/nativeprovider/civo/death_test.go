@@ -436,3 +436,73 @@ func TestKilledWhileTheCloudCreates(t *testing.T) {
 	}
 	network.must("same", map[string]any{"label": "net"})
 }
+
+// TestACreateThatDiedIsGoneOnWithByOtherInputs: what an earlier create asked for is known again although the inputs have changed since,
+// and becomes what they say now.
+func TestACreateThatDiedIsGoneOnWithByOtherInputs(t *testing.T) {
+	t.Parallel()
+	for _, point := range []string{"answer lost", "answer not written", "id written"} {
+		t.Run(point, func(t *testing.T) {
+			t.Parallel()
+			s := subjects["cluster"]
+			b, directory := newBench(t, benchOptions{}), t.TempDir()
+			program := s.program(b)
+			b.start(directory)
+			b.object(s.typ, "subject").die(s, point, directory, program)
+			made := b.cloud.Clusters()[0].ID
+
+			b.start(directory)
+			subject := b.object(s.typ, "subject")
+			wanted := changed(program, "kubernetesVersion", "1.30.5-k3s1")
+			subject.must("create", wanted)
+			if only := b.cloud.Clusters(); len(only) != 1 || only[0].ID != made || only[0].Version != "1.30.5-k3s1" || subject.id != made {
+				t.Errorf("the clusters are %+v, want %s of the new version alone; the state has %s", only, made, subject.id)
+			}
+			subject.must("same", wanted)
+		})
+	}
+
+	// What can only be replaced is recorded, so that the next run replaces it.
+	t.Run("replaced", func(t *testing.T) {
+		t.Parallel()
+		s := subjects["network"]
+		b, directory := newBench(t, benchOptions{}), t.TempDir()
+		program := s.program(b)
+		b.start(directory)
+		b.object(s.typ, "subject").die(s, "answer lost", directory, program)
+		b.start(directory)
+		subject := b.object(s.typ, "subject")
+		if _, err := subject.up(context.Background(), s.foreign(program)); err == nil || !strings.Contains(err.Error(), "made by an earlier run") {
+			t.Errorf("error %v, want one that says that an earlier run has made it", err)
+		}
+		if subject.id == "" || s.count(b) != 1 {
+			t.Errorf("%d networks, and the state has %q", s.count(b), subject.id)
+		}
+	})
+}
+
+// TestSecretInputsAreNotRemembered: the journal keeps no value that the program calls secret.
+func TestSecretInputsAreNotRemembered(t *testing.T) {
+	t.Parallel()
+	b, directory := newBench(t, benchOptions{}), t.TempDir()
+	networkID, _ := b.place()
+	for name, secret := range map[string]bool{"open": false, "closed": true} {
+		var network any = networkID
+		if secret {
+			network = &resource.Secret{Element: resource.NewStringProperty(networkID)}
+		}
+		b.start(filepath.Join(directory, name))
+		b.object(FirewallType, name).die(subjects["firewall"], "answer lost", filepath.Join(directory, name), map[string]any{
+			"name": name, "networkId": network, "createDefaultRules": false, "ingressRules": []any{rule("80")},
+		})
+		files := journalFiles(filepath.Join(directory, name))
+		if len(files) != 1 {
+			t.Fatalf("%s: %d entries, want 1", name, len(files))
+		}
+		for _, file := range files {
+			if content, err := os.ReadFile(file); err != nil || strings.Contains(string(content), networkID) == secret {
+				t.Errorf("%s, error %v: %s", name, err, content)
+			}
+		}
+	}
+}

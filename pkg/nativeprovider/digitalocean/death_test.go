@@ -350,3 +350,32 @@ func TestAChangedManifestReachesWhatADeadCreateMade(t *testing.T) {
 	}
 	cluster.mustUp("same", wanted)
 }
+
+// TestACreateThatDiedIsGoneOnWithByOtherInputs: what an earlier create asked for is known again although the inputs have changed since,
+// and becomes what they say now.
+func TestACreateThatDiedIsGoneOnWithByOtherInputs(t *testing.T) {
+	t.Parallel()
+	for kind, change := range map[string]func(props, string) props{
+		"vpc":     func(p props, to string) props { return with(p, props{"description": to}) },
+		"cluster": func(p props, to string) props { return with(p, props{"tags": []any{to}}) },
+	} {
+		for _, point := range []string{"answer lost", "answer not written", "id written"} {
+			t.Run(kind+", "+point, func(t *testing.T) {
+				t.Parallel()
+				s := subjects[kind]
+				w, directory := newWorld(t), t.TempDir()
+				program := change(s.program(t, w), "before")
+				w.start(t, directory)
+				w.thing(t, s.typ, "subject").die(s, point, directory, program)
+
+				w.start(t, directory)
+				subject := w.thing(t, s.typ, "subject")
+				subject.mustUp("create", change(program, "after"))
+				if n := s.count(w); n != 1 {
+					t.Errorf("%d objects, want 1", n)
+				}
+				subject.mustUp("same", change(program, "after"))
+			})
+		}
+	}
+}

@@ -15,7 +15,7 @@
 //	default:              // it exists or existed under this id, in the form that an import takes
 //	}
 //
-// An entry holds no secret: no token, and of what was asked for only a hash.
+// An entry holds no secret: no token, and of what was asked for a hash, and those values by which the object is known again.
 package journal
 
 import (
@@ -51,6 +51,9 @@ type Entry struct {
 	// AskedAt and LastAskedAt are when the object was asked for first and last, by the cloud's own clock. Zero when the cloud told no time.
 	AskedAt     time.Time `json:"asked_at,omitzero"`
 	LastAskedAt time.Time `json:"last_asked_at,omitzero"`
+	// Attributes are the values that were asked for and that the object has from then on, by the path of the input ("pools.size"): nil for
+	// one that was left to the cloud. A value that is a secret is not among them.
+	Attributes map[string]any `json:"attributes,omitempty"`
 	// Request is a hash of the request, see [Hash].
 	Request string `json:"request,omitempty"`
 	// ID of the object; "" until the cloud has told it.

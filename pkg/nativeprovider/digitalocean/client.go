@@ -295,7 +295,12 @@ func (c *client) getVPC(ctx context.Context, id string) (*godo.VPC, error) {
 func (c *client) getCredentials(ctx context.Context, cluster *liveCluster, lifetimeSeconds int) (credentials, error) {
 	var answer godo.KubernetesClusterCredentials
 	path := clusterPath(cluster.ID) + "/credentials?expiry_seconds=" + itoa(lifetimeSeconds)
-	if err := c.do(ctx, http.MethodGet, path, nil, &answer); err != nil {
+	err := c.do(ctx, http.MethodGet, path, nil, &answer)
+	if nativeprovider.IsNotFound(err) {
+		// The cluster itself was found: this is not the not-found that means that it is gone.
+		return credentials{}, errors.New(err.Error())
+	}
+	if err != nil {
 		return credentials{}, err
 	}
 	return newCredentials(cluster.Name, cluster.RegionSlug, &answer)

@@ -261,6 +261,10 @@ func TestClusterChecks(t *testing.T) {
 		{"bounds the wrong way round", withPool(simpleCluster(), props{"autoScale": true, "minNodes": 3, "maxNodes": 2}), "nodePool.minNodes: must not be more"},
 		{"autoscaling", withPool(simpleCluster(), props{"nodeCount": nil, "autoScale": true, "minNodes": 1, "maxNodes": 2}), ""},
 		{"a tag with a space", with(simpleCluster(), props{"tags": []any{"a b"}}), "tags[0]: is \"a b\""},
+		{"a tag of the platform", with(simpleCluster(), props{"tags": []any{"a", "k8s"}}), "tags[1]: is \"k8s\", must not be"},
+		{"a tag of the platform in another case", withPool(simpleCluster(), props{"tags": []any{"K8S:x"}}), "nodePool.tags[0]: is \"K8S:x\", must not be"},
+		{"a tag of the plugins in another case", withPool(simpleCluster(), props{"tags": []any{"Terraform:x"}}), "nodePool.tags[0]"},
+		{"a tag that only begins like one of the platform", with(simpleCluster(), props{"tags": []any{"k8sx", "terraform"}}), ""},
 		{"an unknown effect", withPool(simpleCluster(), props{"taints": []any{props{"key": "a", "value": "b", "effect": "noschedule"}}}), "nodePool.taints[0].effect"},
 		{"a taint twice", withPool(simpleCluster(), props{"taints": []any{
 			props{"key": "a", "value": "b", "effect": "NoExecute"}, props{"key": "a", "value": "c", "effect": "NoExecute"}}}), "two taints"},
@@ -466,6 +470,23 @@ func TestOnlyNotFoundMeansGone(t *testing.T) {
 	}
 }
 
+// A cluster that was read is there, whatever is said about its credentials.
+func TestMissingCredentialsDoNotMeanGone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	cluster := w.thing(t, clusterToken, "cluster")
+	cluster.mustUp("create", simpleCluster())
+	delete(cluster.state, "kubeConfigs")
+	w.refuse(http.MethodGet, "/credentials", http.StatusNotFound, "not_found")
+	there, err := cluster.refresh()
+	if !there || err == nil {
+		t.Fatalf("there %t, error %v", there, err)
+	}
+	wantErr(t, err, "credentials")
+	w.fault(nil)
+	cluster.mustRefresh()
+}
+
 func TestClusterDrift(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -544,6 +565,45 @@ func TestClusterDefaultPoolIsFoundWhereverItStands(t *testing.T) {
 	if live := w.onlyCluster(t); live.Pool("default").Count != 3 || live.Pool("extra").Count != 1 {
 		t.Errorf("the wrong pool was scaled: %+v", live.NodePools)
 	}
+}
+
+// An account has a tag once, in the case that it was first written in, whatever case later requests write it in.
+func TestTagsHaveNoCase(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.fault(func(out http.ResponseWriter, r *http.Request, next http.Handler) {
+		answer := newRecorder()
+		next.ServeHTTP(answer, r)
+		answer.replay(out, strings.NewReplacer(`"team"`, `"TEAM"`, `"k8s"`, `"K8S"`, `"k8s:`, `"K8S:`, `"terraform:`, `"Terraform:`))
+	})
+	settled := func(o *thing, action string, program props) {
+		t.Helper()
+		o.mustUp(action, program)
+		o.mustUp("same", program)
+		o.mustRefresh()
+		o.mustUp("same", program)
+	}
+	tagged := func(tags ...any) props {
+		return withPool(with(simpleCluster(), props{"tags": tags}), props{"tags": tags})
+	}
+	cluster := w.thing(t, clusterToken, "cluster")
+	settled(cluster, "create", tagged("team"))
+	settled(cluster, "same", tagged("Team"))
+	settled(cluster, "update", tagged("Team", "b"))
+	settled(cluster, "update", tagged("b"))
+	pool := w.thing(t, poolToken, "pool")
+	pooled := func(tags ...any) props { return with(simplePool(string(cluster.id)), props{"tags": tags}) }
+	settled(pool, "create", pooled("team"))
+	settled(pool, "same", pooled("Team"))
+	settled(pool, "update", pooled("Team", "b"))
+	settled(pool, "update", pooled())
+	if live := w.onlyCluster(t); live.ID != string(cluster.id) || !hasTag(live.NodePools[0].Tags, defaultPoolTag) {
+		t.Errorf("the cluster is %s with %v, want %s", live.ID, live.NodePools[0].Tags, cluster.id)
+	}
+
+	// A state of a plugin that took such tags for the user's settles with what the program says.
+	cluster.state["tags"] = resource.NewPropertyValue([]any{"b", "K8S:old"})
+	settled(cluster, "update", tagged("b"))
 }
 
 func TestClusterImport(t *testing.T) {

@@ -299,16 +299,17 @@ func defaultPool(pools []*godo.KubernetesNodePool, recorded resource.PropertyMap
 
 // userTags leaves out the tags that the platform and the plugins add by themselves.
 func userTags(tags []string) []string {
-	out := []string{}
-	for _, tag := range tags {
-		if tag != "k8s" && !strings.HasPrefix(tag, "k8s:") && !strings.HasPrefix(tag, "terraform:") {
-			out = append(out, tag)
-		}
-	}
-	return out
+	return append([]string{}, slices.DeleteFunc(slices.Clone(tags), isReservedTag)...)
 }
 
-// hasTag looks for a tag; DigitalOcean does not tell upper from lower case in tags.
+// isReservedTag tells whether a tag is one that the platform and the plugins add by themselves. DigitalOcean does not tell upper from
+// lower case in tags: an account has a tag once, and shows it as it was first written.
+func isReservedTag(tag string) bool {
+	tag = strings.ToLower(tag)
+	return tag == "k8s" || strings.HasPrefix(tag, "k8s:") || strings.HasPrefix(tag, "terraform:")
+}
+
+// hasTag looks for a tag in whatever case.
 func hasTag(tags []string, tag string) bool {
 	return slices.ContainsFunc(tags, func(t string) bool { return strings.EqualFold(t, tag) })
 }

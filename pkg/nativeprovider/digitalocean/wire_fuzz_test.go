@@ -74,6 +74,7 @@ func FuzzWire(f *testing.F) {
 	for i, inputs := range []string{wireVPC, wireCluster, wirePool} {
 		f.Add(byte(i), uint16(0), []byte(inputs))
 	}
+	f.Add(byte(0), uint16(0), []byte(`{"":"net"}`))
 	f.Add(byte(1), uint16(0), []byte(`{"nodePool":"04da6b54-80e4-46f7-96ec-b56ff0331ba9","nodes":1,"__defaults":[]}`))
 	for i, answer := range []string{answerVPC, answerCluster, answerPool} {
 		f.Add(byte(i), uint16(200), []byte(answer))
@@ -99,7 +100,7 @@ func checked(t *testing.T, typ tokens.Type, data []byte) {
 		return
 	}
 	inputs, err := plugin.UnmarshalProperties(&sent, plugin.MarshalOptions{KeepUnknowns: true, KeepSecrets: true, KeepResources: true})
-	if _, nameless := inputs[""]; err != nil || nameless {
+	if err != nil {
 		return // the engine would not have sent it
 	}
 	provider := New("4.57.0")

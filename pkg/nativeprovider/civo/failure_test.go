@@ -58,9 +58,21 @@ func TestOnlyADefiniteNotFoundMeansGone(t *testing.T) {
 		{"500 with odd fields", "a reason that is no text", 500, `{"status":500,"reason":{"a":1}}`},
 		{"200 that is not JSON", "a captive portal", 200, `welcome`},
 	}
+	at := func(part string) func(*http.Request) bool {
+		return func(r *http.Request) bool { return strings.Contains(r.URL.Path, part) }
+	}
+	reads := []struct {
+		fails  func(*http.Request) bool
+		object *object
+	}{
+		{everything, network}, {everything, firewall}, {everything, cluster}, {everything, pool},
+		// These are read with several requests. The first one is answered, and the other is not.
+		{at("/rules"), firewall}, {at("/pools/"), pool},
+	}
 	for _, test := range tests {
-		b.setIntercept(answer(everything, test.code, test.body))
-		for _, o := range []*object{network, firewall, cluster, pool} {
+		for _, read := range reads {
+			o := read.object
+			b.setIntercept(answer(read.fails, test.code, test.body))
 			before := o.state
 			gone, err := o.refresh(context.Background())
 			if err == nil || gone {

@@ -107,18 +107,18 @@ func (j *Journal) ID(urn string) (id string, found bool, err error) {
 	return entries[0].ID, true, nil
 }
 
-// Entries are all entries of a resource, at whatever endpoint.
+// Entries are all entries of a resource, at whatever endpoint. ErrDamaged is in the chain of the error about one that cannot be understood.
 func (j *Journal) Entries(urn string) ([]Entry, error) {
-	names, err := os.ReadDir(j.directory)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, errors.Wrap(err, "read the journal of creates")
+	names, err := j.names()
+	if err != nil {
+		return nil, err
 	}
 	var entries []Entry
 	for _, name := range names {
-		if !strings.HasPrefix(name.Name(), hash(urn)+"-") || !strings.HasSuffix(name.Name(), suffix) {
+		if !strings.HasPrefix(name, hash(urn)+"-") {
 			continue
 		}
-		entry, err := j.read(name.Name())
+		entry, err := j.read(name)
 		if err != nil {
 			return nil, err
 		}
@@ -127,6 +127,42 @@ func (j *Journal) Entries(urn string) ([]Entry, error) {
 		}
 	}
 	return entries, nil
+}
+
+// All are the entries of all resources. One that cannot be understood is left out: it tells no resource. [Journal.Entries] and
+// [Journal.Load] report it to whom it concerns.
+func (j *Journal) All() ([]Entry, error) {
+	names, err := j.names()
+	if err != nil {
+		return nil, err
+	}
+	var entries []Entry
+	for _, name := range names {
+		entry, err := j.read(name)
+		switch {
+		case errors.Is(err, ErrDamaged):
+		case err != nil:
+			return nil, err
+		case entry != nil && entry.Key().normal().name() == name:
+			entries = append(entries, *entry)
+		}
+	}
+	return entries, nil
+}
+
+// names are the files of the entries.
+func (j *Journal) names() ([]string, error) {
+	files, err := os.ReadDir(j.directory)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, errors.Wrap(err, "read the journal of creates")
+	}
+	var names []string
+	for _, file := range files {
+		if !file.IsDir() && strings.HasSuffix(file.Name(), suffix) {
+			names = append(names, file.Name())
+		}
+	}
+	return names, nil
 }
 
 // Load is the entry of that key, nil when there is none. ErrDamaged is in the chain of the error about one that cannot be understood.

@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -117,6 +118,66 @@ func TestID(t *testing.T) {
 				t.Errorf("%q, %t, %v", id, found, err)
 			}
 		})
+	}
+}
+
+func TestAllLeavesOutWhatCannotBeUnderstood(t *testing.T) {
+	t.Parallel()
+	j := Open(filepath.Join(t.TempDir(), "creates"))
+	if all, err := j.All(); err != nil || len(all) != 0 {
+		t.Fatalf("a journal without a folder has %v, %v", all, err)
+	}
+	first, second, elsewhere := entry(), entry(), entry()
+	second.URN, second.ID = urn+"2", "2"
+	elsewhere.Scope = "there"
+	for _, e := range []Entry{first, second, elsewhere} {
+		if err := j.Write(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	torn := entry()
+	torn.URN = urn + "3"
+	whole, err := os.ReadFile(filepath.Join(j.directory, first.Key().name()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string][]byte{
+		torn.Key().name():               whole[:20],
+		first.Key().name() + ".123":     whole, // of a process that was killed
+		"copy-" + first.Key().name():    whole,
+		"notes.txt":                     nil,
+		"version-of-another-time.json":  []byte(`{"version":2,"urn":"u","name":"n"}`),
+		"without-a-urn-in-the-end.json": []byte(`{"version":1}`),
+	} {
+		if err := os.WriteFile(filepath.Join(j.directory, name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(j.directory, "folder.json"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	all, err := j.All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	order := func(e Entry) string { return e.URN + e.Scope }
+	slices.SortFunc(all, func(a, b Entry) int { return strings.Compare(order(a), order(b)) })
+	if diff := cmp.Diff([]Entry{second, first, elsewhere}, all); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if _, err := j.Entries(torn.URN); !errors.Is(err, ErrDamaged) {
+		t.Errorf("the damaged entry is not reported to whom it concerns: %v", err)
+	}
+	if entries, err := j.Entries(second.URN); err != nil || len(entries) != 1 {
+		t.Errorf("the damaged entry is reported to others: %v, %v", entries, err)
+	}
+
+	occupied := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(occupied, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if all, err := Open(occupied).All(); err == nil {
+		t.Errorf("a folder that is a file has %v", all)
 	}
 }
 

@@ -115,7 +115,7 @@ func writeText(out io.Writer, paint func(color, string) string, view resultView)
 			}
 		}
 		for _, associated := range result.Associated {
-			_, _ = fmt.Fprintf(out, "  %s %s %s\n", paint(red, "! "), associated, outcomeText(associated.Outcome, view.operation))
+			_, _ = fmt.Fprintf(out, "  %s %s %s\n", paint(red, "! "), associated, outcomeText(associated, view.operation))
 		}
 		// What did not change has outputs that are known; `planton outputs` shows them.
 		if view.outputs && result.Changed() {
@@ -126,14 +126,17 @@ func writeText(out io.Writer, paint func(color, string) string, view resultView)
 }
 
 // outcomeText says what becomes of an object that no manifest declares.
-func outcomeText(outcome provision.Outcome, operation operation) string {
+func outcomeText(associated provision.Associated, operation operation) string {
+	outcome, choice := associated.Outcome, associated.Choice
 	switch {
 	case outcome == provision.Destroyed && operation == planned:
-		return "was made by Kubernetes and will be destroyed too (spec.destroyAllAssociatedResources)"
+		return "was made by Kubernetes and will be destroyed too (" + choice + ")"
 	case outcome == provision.Destroyed:
-		return "was made by Kubernetes and was destroyed too (spec.destroyAllAssociatedResources)"
+		return "was made by Kubernetes and was destroyed too (" + choice + ")"
+	case outcome == provision.Kept && operation == planned && choice != "":
+		return "was made by Kubernetes and will be kept; to destroy it too, apply " + choice + ": true first"
 	case outcome == provision.Kept && operation == planned:
-		return "was made by Kubernetes and will be kept; to destroy it too, apply spec.destroyAllAssociatedResources: true first"
+		return "was made by Kubernetes and will be kept; to be rid of it too, delete its Service or claim in the cluster first"
 	case outcome == provision.Kept:
 		return "was made by Kubernetes and was kept: delete it in the cloud when nobody needs it"
 	default:

@@ -4,14 +4,13 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
-	"github.com/digitalocean/godo"
-	"github.com/pkg/errors"
 	"github.com/pulumi/pulumi/sdk/v3/go/common/apitype"
 
+	civov1 "github.com/plantonhq/project-planton/apis/org/project_planton/provider/civo"
 	digitaloceanv1 "github.com/plantonhq/project-planton/apis/org/project_planton/provider/digitalocean"
+	"github.com/plantonhq/project-planton/pkg/nativeprovider"
 )
 
 // Associated is an object in the cloud that no manifest declares, and that a destroy has to do with.
@@ -23,6 +22,9 @@ type Associated struct {
 	Name string `json:"name"`
 	// Outcome is what becomes of it.
 	Outcome Outcome `json:"outcome"`
+	// Choice is the field of the manifest that decides between Destroyed and Kept, such as "spec.destroyAllAssociatedResources"; ""
+	// where there is none.
+	Choice string `json:"-"`
 }
 
 // Outcome is what becomes of an object when what it belongs to is destroyed.
@@ -30,7 +32,7 @@ type Outcome string
 
 // The outcomes.
 const (
-	// Destroyed goes along with its cluster, because spec.destroy_all_associated_resources says so.
+	// Destroyed goes along with its cluster, because the Choice says so.
 	Destroyed Outcome = "destroyed"
 	// Kept stays when its cluster goes, and costs money.
 	Kept Outcome = "kept"
@@ -40,12 +42,6 @@ const (
 
 // String names the object.
 func (a Associated) String() string { return fmt.Sprintf("%s %s (%s)", a.Kind, a.Name, a.ID) }
-
-// The types that something may be associated with.
-const (
-	digitalOceanClusterType = "digitalocean:index/kubernetesCluster:KubernetesCluster"
-	digitalOceanVPCType     = "digitalocean:index/vpc:Vpc"
-)
 
 // leaving are the ids of objects that a destroy of several stacks takes away, those before it included.
 type leaving map[string]bool
@@ -63,46 +59,33 @@ func (l leaving) note(resources []apitype.ResourceV3, associated []Associated) {
 	}
 }
 
-// droplets notes the machines of node pools.
-func (l leaving) droplets(value any) {
-	switch value := value.(type) {
-	case map[string]any:
-		if id, ok := value["dropletId"].(string); ok {
-			l[id] = true
-		}
-		for _, field := range value {
-			l.droplets(field)
-		}
-	case []any:
-		for _, element := range value {
-			l.droplets(element)
-		}
-	}
-}
-
 // associatedTimeout bounds the question for associated objects.
 const associatedTimeout = 30 * time.Second
 
 // associated asks the cloud what else a destroy of the resources has to do with.
 func (o *ongoing) associated(ctx context.Context, resources []apitype.ResourceV3) []Associated {
-	input, ok := o.stack.StackInput.(interface {
+	var ask func(context.Context, apitype.ResourceV3) ([]Associated, error)
+	switch input := o.stack.StackInput.(type) {
+	case interface {
 		GetProviderConfig() *digitaloceanv1.DigitalOceanProviderConfig
-	})
-	if !ok {
-		return nil // Civo has no route that tells what the cluster made
+	}:
+		ask = func(ctx context.Context, r apitype.ResourceV3) ([]Associated, error) {
+			return associatedInDigitalOcean(ctx, input.GetProviderConfig(), r, o.stack.leaving)
+		}
+	case interface {
+		GetProviderConfig() *civov1.CivoProviderConfig
+	}:
+		ask = func(ctx context.Context, r apitype.ResourceV3) ([]Associated, error) {
+			return associatedInCivo(ctx, input.GetProviderConfig(), r)
+		}
+	default:
+		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, associatedTimeout)
 	defer cancel()
 	var found []Associated
 	for _, r := range resources {
-		var err error
-		var of []Associated
-		switch string(r.Type) {
-		case digitalOceanClusterType:
-			of, err = ofCluster(ctx, input.GetProviderConfig(), r)
-		case digitalOceanVPCType:
-			of, err = o.membersOf(ctx, input.GetProviderConfig(), string(r.ID))
-		}
+		of, err := ask(ctx, r)
 		if err != nil {
 			o.tell(EventWarning, nameOf(string(r.URN)), "cannot tell what else is there: "+err.Error())
 		}
@@ -137,96 +120,12 @@ func (o *ongoing) beforeDestroy(ctx context.Context, begins bool) []Associated {
 	return associated
 }
 
-func digitalOcean(config *digitaloceanv1.DigitalOceanProviderConfig) (*godo.Client, error) {
-	var options []godo.ClientOpt
-	if endpoint := config.GetApiEndpoint(); endpoint != "" {
-		options = append(options, godo.SetBaseURL(endpoint))
+// questioner sends requests with a token, which it takes out of answers that report a failure: they become warnings.
+func questioner(scheme, token string) *http.Client {
+	return &http.Client{
+		Transport: &nativeprovider.Authorized{Base: http.DefaultTransport, Scheme: scheme, Token: token}, CheckRedirect: refuseRedirect,
 	}
-	client, err := godo.New(&http.Client{Transport: bearer(config.GetApiToken()), CheckRedirect: refuseRedirect}, options...)
-	return client, errors.Wrap(err, "make the digitalocean client")
 }
 
-// refuseRedirect keeps the token from being sent to wherever an answer points; the API does not redirect.
+// refuseRedirect keeps the token from being sent to wherever an answer points; the APIs do not redirect.
 func refuseRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-
-// bearer sends requests with a token.
-type bearer string
-
-// RoundTrip implements http.RoundTripper.
-func (b bearer) RoundTrip(request *http.Request) (*http.Response, error) {
-	request = request.Clone(request.Context())
-	request.Header.Set("Authorization", "Bearer "+string(b))
-	return http.DefaultTransport.RoundTrip(request)
-}
-
-// ofCluster is what Kubernetes made for a cluster. A cluster that is gone has nothing.
-func ofCluster(
-	ctx context.Context, config *digitaloceanv1.DigitalOceanProviderConfig, cluster apitype.ResourceV3,
-) ([]Associated, error) {
-	client, err := digitalOcean(config)
-	if err != nil {
-		return nil, err
-	}
-	made, response, err := client.Kubernetes.ListAssociatedResourcesForDeletion(ctx, string(cluster.ID))
-	if err != nil {
-		if response != nil && response.Response != nil && response.StatusCode == http.StatusNotFound {
-			return nil, nil
-		}
-		return nil, errors.Wrap(err, "list what kubernetes made for the cluster")
-	}
-	// What was applied last counts: that is what the plugin goes by.
-	outcome := Kept
-	if cluster.Outputs["destroyAllAssociatedResources"] == true {
-		outcome = Destroyed
-	}
-	var found []Associated
-	for _, group := range []struct {
-		kind    string
-		objects []*godo.AssociatedResource
-	}{
-		{"load balancer", made.LoadBalancers}, {"volume", made.Volumes}, {"volume snapshot", made.VolumeSnapshots},
-	} {
-		for _, object := range group.objects {
-			found = append(found, Associated{Kind: group.kind, ID: object.ID, Name: object.Name, Outcome: outcome})
-		}
-	}
-	return found, nil
-}
-
-// membersOf is what stands in a VPC and does not go before it.
-func (o *ongoing) membersOf(
-	ctx context.Context, config *digitaloceanv1.DigitalOceanProviderConfig, vpc string,
-) ([]Associated, error) {
-	client, err := digitalOcean(config)
-	if err != nil {
-		return nil, err
-	}
-	var found []Associated
-	for page := 1; ; page++ {
-		members, response, err := client.VPCs.ListMembers(ctx, vpc, nil, &godo.ListOptions{Page: page, PerPage: 200})
-		if err != nil {
-			if response != nil && response.Response != nil && response.StatusCode == http.StatusNotFound {
-				return nil, nil
-			}
-			return found, errors.Wrap(err, "list the members of the vpc")
-		}
-		for _, member := range members {
-			// do:kubernetes:3c5b...
-			parts := strings.SplitN(member.URN, ":", 3)
-			if len(parts) != 3 || o.stack.leaving[parts[2]] {
-				continue
-			}
-			kind := parts[1]
-			switch kind {
-			case "kubernetes":
-				kind = "kubernetes cluster"
-			case "loadbalancer":
-				kind = "load balancer"
-			}
-			found = append(found, Associated{Kind: kind, ID: parts[2], Name: member.Name, Outcome: Blocks})
-		}
-		if response.Links == nil || response.Links.IsLastPage() {
-			return found, nil
-		}
-	}
-}

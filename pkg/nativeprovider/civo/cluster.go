@@ -321,12 +321,12 @@ func createCluster(
 	if err != nil {
 		return "", nil, errors.Wrapf(err, "create civo kubernetes cluster %s", name)
 	}
-	state, err := r.waitForCluster(ctx, op, id, label, inputs)
+	cluster, state, err := r.waitForCluster(ctx, op, id, label, inputs)
 	if err == nil {
 		// Civo ignores labels and taints of the default pool when it makes the cluster.
 		var changed bool
-		if changed, err = r.applyPool(ctx, op, id, label, pool); changed && err == nil {
-			state, err = r.waitForCluster(ctx, op, id, label, inputs)
+		if changed, err = r.applyPool(ctx, op, cluster, label, pool); changed && err == nil {
+			_, state, err = r.waitForCluster(ctx, op, id, label, inputs)
 		}
 	}
 	if state == nil {
@@ -351,18 +351,19 @@ func newUUID() string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[0:4], b[4:6], b[6:8], b[8:10], b[10:16])
 }
 
-// waitForCluster waits until a cluster is active and its default pool complete. It returns the last state that it saw, also with an error.
+// waitForCluster waits until a cluster is active and its default pool complete. It returns the cluster and the state as it last saw them,
+// also with an error.
 func (r regional) waitForCluster(
 	ctx context.Context, op *nativeprovider.Operation, id, label string, inputs resource.PropertyMap,
-) (resource.PropertyMap, error) {
-	var state resource.PropertyMap
+) (cluster *civogo.KubernetesCluster, state resource.PropertyMap, err error) {
 	what := "cluster " + nativeprovider.GetString(inputs, "name") + " to become ACTIVE"
-	err := nativeprovider.PollUntil(ctx, nativeprovider.Poll{What: what, First: 250 * time.Millisecond, Operation: op},
+	err = nativeprovider.PollUntil(ctx, nativeprovider.Poll{What: what, First: 250 * time.Millisecond, Operation: op},
 		func(ctx context.Context) (bool, string, error) {
-			cluster, err := r.cluster(ctx, id)
+			seen, err := r.cluster(ctx, id)
 			if err != nil {
 				return false, "", err
 			}
+			cluster = seen
 			state = clusterState(r, cluster, label, inputs)
 			if err := clusterFailed(cluster); err != nil {
 				return false, "", err
@@ -377,7 +378,7 @@ func (r regional) waitForCluster(
 			}
 			return true, cluster.Status, nil
 		})
-	return state, err
+	return cluster, state, err
 }
 
 // clusterFailed is the error of a cluster that will not become active by waiting.
@@ -582,7 +583,7 @@ func updateCluster(
 		}
 		return present, errors.Wrapf(err, "update civo kubernetes cluster %s", id)
 	}
-	updated, err := r.waitForCluster(ctx, op, id, label, inputs)
+	_, updated, err := r.waitForCluster(ctx, op, id, label, inputs)
 	return updated, errors.Wrapf(err, "update civo kubernetes cluster %s", id)
 }
 
@@ -613,7 +614,7 @@ func (r regional) applyCluster(
 			return err
 		}
 	}
-	_, err := r.applyPool(ctx, op, cluster.ID, label, nativeprovider.GetObject(inputs, "pools"))
+	_, err := r.applyPool(ctx, op, cluster, label, nativeprovider.GetObject(inputs, "pools"))
 	if err != nil || request["kubernetes_version"] == nil {
 		return err
 	}

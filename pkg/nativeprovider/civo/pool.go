@@ -102,19 +102,20 @@ func (r regional) addPool(
 	return err
 }
 
-// applyPool makes a pool what the inputs say: count, labels and taints. It asks only for what differs, and the count only when the program's
-// count differs: other pools are not touched. A pool that is gone is made again. changed tells whether anything was asked for.
+// applyPool makes a pool of a cluster, as that was read last, what the inputs say: count, labels and taints. It asks only for what differs,
+// and the count only when the program's count differs: other pools are not touched. A pool that is gone is made again. changed tells
+// whether anything was asked for.
 func (r regional) applyPool(
-	ctx context.Context, op *nativeprovider.Operation, clusterID, id string, inputs resource.PropertyMap,
+	ctx context.Context, op *nativeprovider.Operation, cluster *civogo.KubernetesCluster, id string, inputs resource.PropertyMap,
 ) (changed bool, err error) {
-	present, err := r.pool(ctx, clusterID, id)
+	present := poolByID(cluster, id)
+	if present == nil {
+		// Only the pool itself tells for certain that it is gone.
+		present, err = r.pool(ctx, cluster.ID, id)
+	}
 	if nativeprovider.IsNotFound(err) {
-		return true, r.addPool(ctx, op, nil, clusterID, id, inputs)
+		return true, r.addPool(ctx, op, nil, cluster.ID, id, inputs)
 	}
-	if err != nil {
-		return false, err
-	}
-	cluster, err := r.cluster(ctx, clusterID)
 	if err != nil {
 		return false, err
 	}
@@ -139,7 +140,7 @@ func (r regional) applyPool(
 		request["count"] = wantedCount
 	}
 	return true, whenFree(ctx, op, "the cluster to take the change of node pool "+id, func(ctx context.Context) error {
-		return r.call(ctx, http.MethodPut, poolPath(clusterID, id), request, nil)
+		return r.call(ctx, http.MethodPut, poolPath(cluster.ID, id), request, nil)
 	})
 }
 
@@ -243,11 +244,11 @@ func updatePool(
 		return nil, err
 	}
 	clusterID := nativeprovider.GetString(state, "clusterId")
-	r, _, err := c.locateCluster(ctx, "", clusterID)
+	r, cluster, err := c.locateCluster(ctx, "", clusterID)
 	if err != nil {
 		return nil, errors.Wrapf(err, "update civo kubernetes node pool %s", id)
 	}
-	if _, err := r.applyPool(ctx, op, clusterID, id, inputs); err != nil {
+	if _, err := r.applyPool(ctx, op, cluster, id, inputs); err != nil {
 		return nil, errors.Wrapf(err, "update civo kubernetes node pool %s", id)
 	}
 	updated, err := r.waitForPool(ctx, op, clusterID, id)

@@ -255,10 +255,15 @@ func (c *client) eachPage(ctx context.Context, path string, fetch func(path stri
 }
 
 func (c *client) getPool(ctx context.Context, clusterID, id string) (*godo.KubernetesNodePool, error) {
+	return c.pool(ctx, http.MethodGet, clusterID, id, nil)
+}
+
+// pool sends a request about a node pool whose answer is the pool.
+func (c *client) pool(ctx context.Context, method, clusterID, id string, body any) (*godo.KubernetesNodePool, error) {
 	var answer struct {
 		Pool *godo.KubernetesNodePool `json:"node_pool"`
 	}
-	if err := c.do(ctx, http.MethodGet, poolPath(clusterID, id), nil, &answer); err != nil {
+	if err := c.do(ctx, method, poolPath(clusterID, id), body, &answer); err != nil {
 		return nil, err
 	}
 	if answer.Pool == nil || answer.Pool.ID == "" {
@@ -278,10 +283,15 @@ func (c *client) listPools(ctx context.Context, clusterID string) ([]*godo.Kuber
 }
 
 func (c *client) getVPC(ctx context.Context, id string) (*godo.VPC, error) {
+	return c.vpc(ctx, http.MethodGet, id, nil)
+}
+
+// vpc sends a request about a VPC whose answer is the VPC.
+func (c *client) vpc(ctx context.Context, method, id string, body any) (*godo.VPC, error) {
 	var answer struct {
 		VPC *godo.VPC `json:"vpc"`
 	}
-	if err := c.do(ctx, http.MethodGet, vpcPath(id), nil, &answer); err != nil {
+	if err := c.do(ctx, method, vpcPath(id), body, &answer); err != nil {
 		return nil, err
 	}
 	if answer.VPC == nil || answer.VPC.ID == "" {

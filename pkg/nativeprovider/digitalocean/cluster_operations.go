@@ -116,14 +116,16 @@ func (c *client) settleCluster(
 			return failed(err)
 		}
 	}
-	if wanted := nativeprovider.GetBool(inputs, "registryIntegration"); wanted != live.RegistryEnabled {
+	wanted := nativeprovider.GetBool(inputs, "registryIntegration")
+	if wanted != live.RegistryEnabled {
 		if err := c.integrateRegistry(ctx, id, wanted); err != nil {
 			return failed(err)
 		}
 	}
-
-	if live, err = c.getCluster(ctx, id); err != nil {
-		return failed(errors.Wrap(err, "read the cluster"))
+	if !created || wanted != live.RegistryEnabled { // else nothing was asked for since the last look
+		if live, err = c.getCluster(ctx, id); err != nil {
+			return failed(errors.Wrap(err, "read the cluster"))
+		}
 	}
 	lifetime := nativeprovider.GetInt(inputs, "kubeconfigExpireSeconds")
 	old := recordedCredentials(recorded)

@@ -139,10 +139,13 @@ func (c *client) settlePool(
 ) (*godo.KubernetesNodePool, error) {
 	request, differs := poolUpdateOf(live, recorded, inputs, ownTags...)
 	if differs {
-		if err := c.do(ctx, http.MethodPut, poolPath(clusterID, live.ID), request, nil); err != nil {
+		var err error
+		if live, err = c.pool(ctx, http.MethodPut, clusterID, live.ID, request); err != nil {
 			return nil, err
 		}
-	} else if request.AutoScale || poolReady(live) {
+	}
+	resized := request.Count == nil || live.Count == *request.Count
+	if resized && poolReady(live) || !differs && request.AutoScale {
 		// The nodes of an autoscaled pool come and go; that is nothing to wait for.
 		return live, nil
 	}

@@ -3,7 +3,10 @@ package digitalocean
 import (
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -110,6 +113,54 @@ func TestPoolIsUpdated(t *testing.T) {
 			pool.mustUp("same", changed)
 			pool.mustRefresh()
 			pool.mustUp("same", changed)
+		})
+	}
+}
+
+// The answer to an update is believed only when it shows the pool with as many nodes as were asked for, and all of them running.
+func TestPoolUpdateWaitsForNodes(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		reason string
+		change *strings.Replacer // of the answer to the PUT
+		looks  int               // after the PUT
+	}{
+		{"its nodes run", strings.NewReplacer(), 0},
+		{"its nodes do not run yet", strings.NewReplacer(`"running"`, `"provisioning"`), 1},
+		{"the answer is the pool of before", nil, 1},
+	}
+	for _, test := range tests {
+		t.Run(test.reason, func(t *testing.T) {
+			t.Parallel()
+			w, cluster := withCluster(t, 0)
+			pool := w.thing(t, poolToken, "pool")
+			pool.mustUp("create", simplePool(string(cluster.id)))
+			path := poolPath(string(cluster.id), string(pool.id))
+			var looks atomic.Int32
+			w.fault(func(out http.ResponseWriter, r *http.Request, next http.Handler) {
+				if r.Method != http.MethodPut || r.URL.Path != path {
+					if r.Method == http.MethodGet && r.URL.Path == path {
+						looks.Add(1)
+					}
+					next.ServeHTTP(out, r)
+					return
+				}
+				before, answer := newRecorder(), newRecorder()
+				look := httptest.NewRequestWithContext(r.Context(), http.MethodGet, path, nil)
+				look.Header = r.Header.Clone()
+				next.ServeHTTP(before, look)
+				next.ServeHTTP(answer, r)
+				looks.Store(0)
+				if test.change == nil {
+					before.replay(out, strings.NewReplacer())
+					return
+				}
+				answer.replay(out, test.change)
+			})
+			pool.mustUp("update", with(simplePool(string(cluster.id)), props{"nodeCount": 3}))
+			if got := pool.get("actualNodeCount"); got != 3.0 || int(looks.Load()) != test.looks {
+				t.Errorf("%v nodes are recorded after %d looks, want 3 after %d", got, looks.Load(), test.looks)
+			}
 		})
 	}
 }

@@ -126,11 +126,8 @@ func updateVPC(ctx context.Context, op *nativeprovider.Operation, id string, _, 
 		Default:     vpc.Default, // as it is: the request replaces all of it
 	}
 	if request.Name != vpc.Name || request.Description != vpc.Description {
-		if err := c.do(ctx, http.MethodPut, vpcPath(id), request, nil); err != nil {
+		if vpc, err = c.vpc(ctx, http.MethodPut, id, request); err != nil {
 			return nil, errors.Wrapf(err, "update digitalocean vpc %s", id)
-		}
-		if vpc, err = c.getVPC(ctx, id); err != nil {
-			return nil, errors.Wrapf(err, "read digitalocean vpc %s after its update", id)
 		}
 	}
 	return vpcState(vpc), nil

@@ -396,3 +396,35 @@ func TestPoolChecks(t *testing.T) {
 		}
 	}
 }
+
+// An update whose answer is cut off is not lost, and is not asked for again.
+func TestUpdateWithHalfAnAnswer(t *testing.T) {
+	t.Parallel()
+	w, cluster := withCluster(t, 0)
+	pool, vpc := w.thing(t, poolToken, "pool"), w.thing(t, vpcToken, "vpc")
+	pool.mustUp("create", simplePool(string(cluster.id)))
+	vpc.mustUp("create", props{"name": "net", "region": "nyc1"})
+	changed := map[*thing]props{
+		pool: with(simplePool(string(cluster.id)), props{"labels": props{"a": "b"}}),
+		vpc:  {"name": "net", "region": "nyc1", "description": "changed"},
+	}
+	for o, program := range changed {
+		w.fault(func(out http.ResponseWriter, r *http.Request, next http.Handler) {
+			answer := newRecorder()
+			next.ServeHTTP(answer, r)
+			if r.Method == http.MethodPut {
+				answer.Body.Truncate(answer.Body.Len() / 2)
+			}
+			answer.replay(out, strings.NewReplacer())
+		})
+		if _, err := o.up(program); err == nil {
+			t.Errorf("%s: half an answer is taken for a whole one", o.typ)
+		}
+		w.fault(nil)
+		o.mustUp("update", program)
+		o.mustUp("same", program)
+		if puts := w.count(http.MethodPut, string(o.id)); puts != 1 {
+			t.Errorf("%s: %d PUT requests, want one", o.typ, puts)
+		}
+	}
+}

@@ -327,6 +327,45 @@ func TestCancelEndsAWait(t *testing.T) {
 	}
 }
 
+// Whatever Civo says that uses a network or a firewall, its delete waits until that has gone, and fails at once for any other reason.
+func TestUsersAreWaitedFor(t *testing.T) {
+	t.Parallel()
+	cases := map[string]bool{
+		"database_network_inuse_by_cluster": true, "database_network_inuse_by_instance": true, "database_network_inuse_by_instance_snapshot": true,
+		"database_network_inuse_by_volumes": true, "database_network_inuse_by_database": true, "database_network_delete_with_instance": true,
+		"database_firewall_inuse_by_cluster": true, "database_firewall_inuse_by_instance": true, "database_firewall_used_by_loadbalancer": true,
+		"database_network_delete_default": false, "database_network_delete": false, "database_firewall_delete": false,
+	}
+	for code, waits := range cases {
+		t.Run(code, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, benchOptions{})
+			networkID, firewallID := b.place()
+			used := b.object(NetworkType, "net")
+			used.id, used.state = networkID, properties(map[string]any{"region": "LON1", "label": "net"})
+			if strings.Contains(code, "firewall") {
+				used = b.object(FirewallType, "fw")
+				used.id, used.state = firewallID, properties(map[string]any{"region": "LON1"})
+			}
+			refusals := 2
+			b.setIntercept(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+				if r.Method == http.MethodDelete && refusals > 0 {
+					refusals--
+					w.WriteHeader(http.StatusConflict)
+					_, _ = io.WriteString(w, `{"code":"`+code+`","reason":"not now"}`)
+					return
+				}
+				next.ServeHTTP(w, r)
+			})
+			used.timeout = 30
+			err := used.delete(context.Background())
+			if waits != (err == nil) || !waits && !strings.Contains(err.Error(), code) {
+				t.Errorf("error %v; waits for the user: %t", err, waits)
+			}
+		})
+	}
+}
+
 func TestFirewallInUseIsDeletedWhenItIsFree(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, benchOptions{})

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"regexp"
 	"strings"
 	"time"
 
@@ -235,11 +236,13 @@ func updateNetwork(
 	return updated, errors.Wrapf(err, "update civo network %s", id)
 }
 
-// Codes of a network or firewall that something still uses. Civo frees them some time after the user of it is gone.
-var inUseCodes = []string{
-	"database_network_inuse_by_cluster", "database_network_inuse_by_instances", "database_network_inuse_by_volumes",
-	"database_network_inuse_by_loadbalancer", "database_network_delete_with_instance",
-	"database_firewall_inuse_by_cluster", "database_firewall_inuse_by_instance", "database_firewall_inuse_by_loadbalancer",
+// inUseCode is a code of a network or firewall that something still uses: a cluster, an instance or its snapshot, volumes, a load balancer, a
+// database. Civo frees them some time after the user of it is gone.
+var inUseCode = regexp.MustCompile(`^database_(network|firewall)_(inuse|used)_by_|^database_network_delete_with_instance$`)
+
+func isInUse(err error) bool {
+	var answer *apiError
+	return errors.As(err, &answer) && inUseCode.MatchString(answer.Code)
 }
 
 func deleteNetwork(ctx context.Context, op *nativeprovider.Operation, id string, state resource.PropertyMap) error {
@@ -258,10 +261,10 @@ func deleteNetwork(ctx context.Context, op *nativeprovider.Operation, id string,
 		return errors.Wrapf(err, "delete civo network %s", id)
 	}
 
-	// Civo made a firewall for the network that no one else knows of.
+	// The official plugin makes a firewall for each network that no one else knows of.
 	firewalls, err := r.firewalls(ctx)
 	if err != nil {
-		op.Warn("could not look for the firewall that Civo made with network " + id + ": " + err.Error())
+		op.Warn("could not look for the firewall that was made with network " + id + ": " + err.Error())
 		return nil
 	}
 	own := nativeprovider.GetString(state, "label") + "-default"
@@ -271,7 +274,7 @@ func deleteNetwork(ctx context.Context, op *nativeprovider.Operation, id string,
 		}
 		err := r.call(ctx, http.MethodDelete, firewallPath(firewall.ID), nil, nil)
 		if err != nil && !nativeprovider.IsNotFound(err) {
-			op.Warn("could not delete firewall " + own + " that Civo made with network " + id + ": " + err.Error())
+			op.Warn("could not delete firewall " + own + " that was made with network " + id + ": " + err.Error())
 		}
 	}
 	return nil
@@ -290,7 +293,7 @@ func (r regional) remove(
 				switch {
 				case nativeprovider.IsNotFound(err):
 					return true, "", nil
-				case hasCode(err, inUseCodes...), hasCode(err, busyCodes...):
+				case isInUse(err), hasCode(err, busyCodes...):
 					return false, err.Error(), nil
 				case err != nil && nativeprovider.IsTransient(err):
 					return false, "", stop(err)

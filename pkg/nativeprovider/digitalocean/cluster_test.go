@@ -408,6 +408,37 @@ func TestClusterTakesItsResourcesAlong(t *testing.T) {
 	}
 }
 
+// An interrupted run has asked for the deletion already, and the cloud does not take it twice.
+func TestClusterThatIsBeingDeletedIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	for state, wanted := range map[string]bool{stateDeleting: true, stateRunning: false} {
+		t.Run(state, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			cluster := w.thing(t, clusterToken, "cluster")
+			cluster.mustUp("create", simpleCluster())
+			var looks atomic.Int32
+			w.fault(func(out http.ResponseWriter, r *http.Request, _ http.Handler) {
+				switch {
+				case r.Method == http.MethodDelete:
+					answerError(out, http.StatusUnprocessableEntity, "unprocessable_entity")
+				case looks.Add(1) < 4:
+					out.Header().Set("Content-Type", "application/json")
+					_, _ = fmt.Fprintf(out, `{"kubernetes_cluster":{"id":%q,"status":{"state":%q}}}`, cluster.id, state)
+				default:
+					answerError(out, http.StatusNotFound, "not_found")
+				}
+			})
+			switch err := cluster.destroy(); {
+			case wanted && (err != nil || looks.Load() != 4):
+				t.Errorf("after %d looks: %v", looks.Load(), err)
+			case !wanted:
+				wantErr(t, err, "422")
+			}
+		})
+	}
+}
+
 func TestOnlyNotFoundMeansGone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -87,6 +87,14 @@ func TestProblems(t *testing.T) {
 			func(c *Clouds, _ *States) { c.CivoClusters[0].Pools = c.CivoClusters[0].Pools[:1] },
 			"the cloud has 0 of " + civoPool,
 		},
+		"another pool of a cluster as its first": {
+			func(c *Clouds, _ *States) { slices.Reverse(c.CivoClusters[0].Pools) },
+			"is a cluster's first pool: true, want false",
+		},
+		"no pool that is a cluster's first": {
+			func(c *Clouds, _ *States) { slices.Reverse(c.Clusters[0].NodePools) },
+			"is a cluster's first pool: false, want true",
+		},
 		"a pool of another size": {
 			func(c *Clouds, _ *States) { c.Clusters[0].NodePools[0].Count++ },
 			`has count "`,

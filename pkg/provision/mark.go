@@ -1,7 +1,6 @@
 package provision
 
 import (
-	"encoding/json"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -45,24 +44,18 @@ func (s *State) askedFor(identity stackidentity.Identity) ([]journal.Entry, erro
 	if s.Creates == "" {
 		return nil, nil
 	}
-	files, err := os.ReadDir(s.Creates)
-	if err != nil && !os.IsNotExist(err) {
-		return nil, errors.Wrap(err, "read the journal of creates")
+	creates := journal.Open(s.Creates)
+	urns, err := creates.URNs()
+	if err != nil {
+		return nil, err
 	}
-	seen := map[string]bool{}
 	var asked []journal.Entry
-	for _, file := range files {
-		var entry journal.Entry
-		content, err := os.ReadFile(filepath.Join(s.Creates, file.Name()))
-		if err != nil || json.Unmarshal(content, &entry) != nil || seen[entry.URN] {
-			continue // it has gone meanwhile, or the plugin says what is wrong with it
-		}
-		name, err := urn.Parse(entry.URN)
+	for _, text := range urns {
+		name, err := urn.Parse(text)
 		if err != nil || string(name.Project()) != identity.Project || string(name.Stack()) != identity.Stack {
 			continue
 		}
-		seen[entry.URN] = true
-		entries, err := journal.Open(s.Creates).Entries(entry.URN)
+		entries, err := creates.Entries(text)
 		if err != nil {
 			return nil, err
 		}

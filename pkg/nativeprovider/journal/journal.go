@@ -129,25 +129,27 @@ func (j *Journal) Entries(urn string) ([]Entry, error) {
 	return entries, nil
 }
 
-// All are the entries of all resources. One that cannot be understood is left out: it tells no resource. [Journal.Entries] and
-// [Journal.Load] report it to whom it concerns.
-func (j *Journal) All() ([]Entry, error) {
+// URNs are the resources that the files tell of, each once, also where [Journal.Entries] cannot understand the rest of an entry.
+func (j *Journal) URNs() ([]string, error) {
 	names, err := j.names()
 	if err != nil {
 		return nil, err
 	}
-	var entries []Entry
+	var urns []string
 	for _, name := range names {
-		entry, err := j.read(name)
-		switch {
-		case errors.Is(err, ErrDamaged):
-		case err != nil:
-			return nil, err
-		case entry != nil && entry.Key().normal().name() == name:
-			entries = append(entries, *entry)
+		content, err := os.ReadFile(filepath.Join(j.directory, name))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, errors.Wrap(err, "read the journal of creates")
 		}
+		var told struct {
+			URN string `json:"urn"`
+		}
+		if json.Unmarshal(content, &told) != nil || !strings.HasPrefix(name, hash(told.URN)+"-") || slices.Contains(urns, told.URN) {
+			continue // it has gone meanwhile, or is no entry
+		}
+		urns = append(urns, told.URN)
 	}
-	return entries, nil
+	return urns, nil
 }
 
 // names are the files of the entries.

@@ -121,33 +121,30 @@ func TestID(t *testing.T) {
 	}
 }
 
-func TestAllLeavesOutWhatCannotBeUnderstood(t *testing.T) {
+func TestURNsAreThoseThatFilesTellOf(t *testing.T) {
 	t.Parallel()
 	j := Open(filepath.Join(t.TempDir(), "creates"))
-	if all, err := j.All(); err != nil || len(all) != 0 {
-		t.Fatalf("a journal without a folder has %v, %v", all, err)
+	if urns, err := j.URNs(); err != nil || len(urns) != 0 {
+		t.Fatalf("a journal without a folder has %v, %v", urns, err)
 	}
-	first, second, elsewhere := entry(), entry(), entry()
-	second.URN, second.ID = urn+"2", "2"
+	first, second, elsewhere, newer, torn := entry(), entry(), entry(), entry(), entry()
+	second.URN, newer.URN, torn.URN = urn+"2", urn+"3", urn+"4"
 	elsewhere.Scope = "there"
 	for _, e := range []Entry{first, second, elsewhere} {
 		if err := j.Write(e); err != nil {
 			t.Fatal(err)
 		}
 	}
-	torn := entry()
-	torn.URN = urn + "3"
 	whole, err := os.ReadFile(filepath.Join(j.directory, first.Key().name()))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, content := range map[string][]byte{
-		torn.Key().name():               whole[:20],
-		first.Key().name() + ".123":     whole, // of a process that was killed
-		"copy-" + first.Key().name():    whole,
-		"notes.txt":                     nil,
-		"version-of-another-time.json":  []byte(`{"version":2,"urn":"u","name":"n"}`),
-		"without-a-urn-in-the-end.json": []byte(`{"version":1}`),
+		newer.Key().name():           []byte(`{"version":2,"urn":"` + newer.URN + `","name":["of another form"]}`),
+		torn.Key().name():            whole[:20],
+		first.Key().name() + ".123":  whole, // of a process that was killed
+		"copy-" + first.Key().name(): whole,
+		"notes.txt":                  nil,
 	} {
 		if err := os.WriteFile(filepath.Join(j.directory, name), content, 0o600); err != nil {
 			t.Fatal(err)
@@ -156,28 +153,27 @@ func TestAllLeavesOutWhatCannotBeUnderstood(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(j.directory, "folder.json"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	all, err := j.All()
+	urns, err := j.URNs()
 	if err != nil {
 		t.Fatal(err)
 	}
-	order := func(e Entry) string { return e.URN + e.Scope }
-	slices.SortFunc(all, func(a, b Entry) int { return strings.Compare(order(a), order(b)) })
-	if diff := cmp.Diff([]Entry{second, first, elsewhere}, all); diff != "" {
+	slices.Sort(urns)
+	if diff := cmp.Diff([]string{first.URN, second.URN, newer.URN}, urns); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if _, err := j.Entries(torn.URN); !errors.Is(err, ErrDamaged) {
-		t.Errorf("the damaged entry is not reported to whom it concerns: %v", err)
+	if _, err := j.Entries(newer.URN); !errors.Is(err, ErrDamaged) {
+		t.Errorf("an entry of another form is not reported to whom it concerns: %v", err)
 	}
 	if entries, err := j.Entries(second.URN); err != nil || len(entries) != 1 {
-		t.Errorf("the damaged entry is reported to others: %v, %v", entries, err)
+		t.Errorf("it is reported to others: %v, %v", entries, err)
 	}
 
 	occupied := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(occupied, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if all, err := Open(occupied).All(); err == nil {
-		t.Errorf("a folder that is a file has %v", all)
+	if urns, err := Open(occupied).URNs(); err == nil {
+		t.Errorf("a folder that is a file has %v", urns)
 	}
 }
 

@@ -141,6 +141,32 @@ func TestHandlerHandsTheBodyOn(t *testing.T) {
 	}
 }
 
+// Wherever a client puts its token, the log does not have it.
+func TestHandlerLogsNoToken(t *testing.T) {
+	t.Parallel()
+	const token = "0123456789abcdefABCDEF"
+	var log Log
+	var told []Request
+	handler := Handler(Options{OnRequest: func(r Request) { told = append(told, r) }}, &log, http.NotFoundHandler())
+	for reason, request := range map[string]*http.Request{
+		"path":       httptest.NewRequest(http.MethodGet, "/v2/"+token, http.NoBody),
+		"query":      httptest.NewRequest(http.MethodGet, "/v2?q="+token, http.NoBody),
+		"body":       httptest.NewRequest(http.MethodPost, "/v2", strings.NewReader(`{"a":"`+token+`"}`)),
+		"query name": httptest.NewRequest(http.MethodGet, "/v2?"+token+"=1", http.NoBody),
+	} {
+		log.Reset()
+		told = nil
+		request.Header.Set("Authorization", "Bearer "+token)
+		handler.ServeHTTP(httptest.NewRecorder(), request)
+		for _, requests := range [][]Request{log.Requests(), told} {
+			text, err := json.Marshal(requests)
+			if err != nil || len(requests) != 1 || strings.Contains(string(text), token) {
+				t.Errorf("the token in the %s: logged %s, error %v", reason, text, err)
+			}
+		}
+	}
+}
+
 func TestHandlerRecordsWhatNoOneWrote(t *testing.T) {
 	t.Parallel()
 	var log Log

@@ -1,6 +1,7 @@
 package provision
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -230,6 +231,32 @@ func TestDropEmptyAttributes(t *testing.T) {
 	for _, elsewhere := range []string{"s3://states", "https://api.pulumi.com", "file://" + filepath.Join(directory, "none")} {
 		if err := (&State{BackendURL: elsewhere}).dropEmptyAttributes(); err != nil {
 			t.Errorf("%s: %v", elsewhere, err)
+		}
+	}
+}
+
+// Every operation on a stack begins with it: here one that comes no further.
+func TestOperationsDropEmptyAttributes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	folder := filepath.Join(w.directory, "state", "backend", ".pulumi", "stacks", "civovpc")
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(folder, "main.json.attrs")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for name, operation := range map[string]func(context.Context, Stack) (*Result, error){
+		"up": w.Up, "preview": w.Preview, "refresh": w.Refresh, "destroy": w.Destroy,
+	} {
+		if err := os.WriteFile(file, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := operation(ctx, stackOf(t, vpc(t, "main", "main", "fra1"), testToken)); err == nil {
+			t.Errorf("%s: no error with a context that has ended", name)
+		}
+		if _, err := os.Stat(file); !os.IsNotExist(err) {
+			t.Errorf("%s: the empty file of attributes: %v, want it removed", name, err)
 		}
 	}
 }

@@ -274,6 +274,12 @@ func (r regional) call(ctx context.Context, method, path string, body, result an
 	return errors.Wrapf(json.Unmarshal(answer, result), "civo API: decode the answer to %s", call)
 }
 
+// holdsNothing is the error about an answer without what was asked for, such as null or {}. It tells nothing of the object, least of all that
+// it is gone.
+func holdsNothing(path, what string) error {
+	return errors.Errorf("civo API: GET %s: the answer holds no %s", path, what)
+}
+
 func refusal(method, path string, response *http.Response, answer []byte) error {
 	status := response.StatusCode
 	// Fields may be of any type when something between here and Civo answers.

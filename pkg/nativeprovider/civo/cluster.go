@@ -238,6 +238,9 @@ func (r regional) cluster(ctx context.Context, id string) (*civogo.KubernetesClu
 	if err := r.call(ctx, http.MethodGet, clusterPath(id), nil, cluster); err != nil {
 		return nil, err
 	}
+	if cluster.ID == "" {
+		return nil, holdsNothing(clusterPath(id), "cluster")
+	}
 	return cluster, nil
 }
 
@@ -249,6 +252,9 @@ func (r regional) clusters(ctx context.Context) ([]civogo.KubernetesCluster, err
 		path := fmt.Sprintf("/v2/kubernetes/clusters?page=%d&per_page=100", number)
 		if err := r.call(ctx, http.MethodGet, path, nil, &page); err != nil {
 			return nil, err
+		}
+		if page.Items == nil && page.Page == 0 {
+			return nil, holdsNothing(path, "page of clusters")
 		}
 		all = append(all, page.Items...)
 		if number >= page.Pages || len(page.Items) == 0 {

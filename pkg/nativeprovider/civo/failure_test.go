@@ -57,6 +57,8 @@ func TestOnlyADefiniteNotFoundMeansGone(t *testing.T) {
 		{"404 about a rule", "not the firewall", 404, `{"code":"database_firewall_rules_find","reason":"no rule"}`},
 		{"500 with odd fields", "a reason that is no text", 500, `{"status":500,"reason":{"a":1}}`},
 		{"200 that is not JSON", "a captive portal", 200, `welcome`},
+		{"200 of nothing", "an answer that was lost on the way", 200, `null`},
+		{"200 of an empty object", "an answer of something else", 200, `{}`},
 	}
 	at := func(part string) func(*http.Request) bool {
 		return func(r *http.Request) bool { return strings.Contains(r.URL.Path, part) }

@@ -154,8 +154,12 @@ func firewallResource() *nativeprovider.Resource {
 func firewallPath(id string) string { return "/v2/firewalls/" + url.PathEscape(id) }
 
 func (r regional) firewalls(ctx context.Context) ([]civogo.Firewall, error) {
+	const path = "/v2/firewalls"
 	var firewalls []civogo.Firewall
-	err := r.call(ctx, http.MethodGet, "/v2/firewalls", nil, &firewalls)
+	err := r.call(ctx, http.MethodGet, path, nil, &firewalls)
+	if err == nil && firewalls == nil {
+		err = holdsNothing(path, "list of firewalls")
+	}
 	return firewalls, err
 }
 
@@ -173,9 +177,14 @@ func (r regional) firewall(ctx context.Context, id string) (*civogo.Firewall, er
 	return nil, nativeprovider.NotFound(errors.Errorf("region %s has no firewall %s", r.code, id))
 }
 
-func (r regional) rules(ctx context.Context, firewallID string) ([]civogo.FirewallRule, error) {
+// rules are those of a firewall, as that was read last.
+func (r regional) rules(ctx context.Context, firewall *civogo.Firewall) ([]civogo.FirewallRule, error) {
+	path := firewallPath(firewall.ID) + "/rules"
 	var rules []civogo.FirewallRule
-	err := r.call(ctx, http.MethodGet, firewallPath(firewallID)+"/rules", nil, &rules)
+	err := r.call(ctx, http.MethodGet, path, nil, &rules)
+	if err == nil && rules == nil && firewall.RulesCount > 0 {
+		err = holdsNothing(path, "list of rules")
+	}
 	return rules, err
 }
 
@@ -279,7 +288,7 @@ func (r regional) firewallState(ctx context.Context, id string) (resource.Proper
 	if err != nil {
 		return nil, err
 	}
-	rules, err := r.rules(ctx, id)
+	rules, err := r.rules(ctx, firewall)
 	if err != nil {
 		return nil, err
 	}
@@ -357,7 +366,7 @@ func (r regional) applyFirewall(ctx context.Context, id string, inputs resource.
 			return err
 		}
 	}
-	present, err := r.rules(ctx, id)
+	present, err := r.rules(ctx, firewall)
 	if err != nil {
 		return err
 	}

@@ -77,12 +77,19 @@ func (r regional) network(ctx context.Context, id string) (*civogo.Network, erro
 	if err := r.call(ctx, http.MethodGet, networkPath(id), nil, network); err != nil {
 		return nil, err
 	}
+	if network.ID == "" {
+		return nil, holdsNothing(networkPath(id), "network")
+	}
 	return network, nil
 }
 
 func (r regional) networks(ctx context.Context) ([]civogo.Network, error) {
+	const path = "/v2/networks"
 	var networks []civogo.Network
-	err := r.call(ctx, http.MethodGet, "/v2/networks", nil, &networks)
+	err := r.call(ctx, http.MethodGet, path, nil, &networks)
+	if err == nil && networks == nil {
+		err = holdsNothing(path, "list of networks")
+	}
 	return networks, err
 }
 

@@ -65,6 +65,9 @@ func (r regional) pool(ctx context.Context, clusterID, id string) (*civogo.Kuber
 	if err := r.call(ctx, http.MethodGet, poolPath(clusterID, id), nil, pool); err != nil {
 		return nil, err
 	}
+	if pool.ID == "" {
+		return nil, holdsNothing(poolPath(clusterID, id), "pool")
+	}
 	return pool, nil
 }
 

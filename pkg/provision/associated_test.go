@@ -174,3 +174,19 @@ func TestAssociatedOfABrokenCloud(t *testing.T) {
 		wantQuestionError(t, err, "no account of [token]")
 	}
 }
+
+// What goes with a cluster: its own resources, its machines, and what Kubernetes made when that is destroyed too.
+func TestLeaving(t *testing.T) {
+	t.Parallel()
+	gone := leaving{}
+	gone.note([]apitype.ResourceV3{
+		{ID: "cluster", Outputs: map[string]any{
+			"nodePool": map[string]any{"nodes": []any{map[string]any{"dropletId": "1"}, map[string]any{"dropletId": "2"}}},
+		}},
+		{ID: "pool", Outputs: map[string]any{"nodes": []any{map[string]any{"dropletId": "3"}}}},
+	}, []Associated{{ID: "balancer", Outcome: Destroyed}, {ID: "volume", Outcome: Kept}, {ID: "stranger", Outcome: Blocks}})
+	want := leaving{"cluster": true, "pool": true, "1": true, "2": true, "3": true, "balancer": true}
+	if diff := cmp.Diff(want, gone); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}

@@ -2,6 +2,8 @@ package provision
 
 import (
 	"net/http"
+	"net/url"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -109,6 +111,16 @@ func TestTimeout(t *testing.T) {
 		var failure *Error
 		if !errors.As(err, &failure) || !strings.Contains(failure.Message, "timed out after 3s") {
 			t.Fatalf("%s: got error %v, want one that says that the time is over", attempt, err)
+		}
+		backend, err := url.Parse(c.options.State.BackendURL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		state, err := os.ReadFile(filepath.Join(backend.Path, ".pulumi", "stacks", "civokubernetescluster", "main.json"))
+		for _, part := range []string{`"id":"` + c.cloud.Clusters()[0].ID + `"`, "timed out after 3s"} {
+			if err != nil || !strings.Contains(string(state), part) {
+				t.Errorf("%s: the state does not have %s: error %v", attempt, part, err)
+			}
 		}
 	}
 	if err := c.faults.Lift(); err != nil {

@@ -35,16 +35,9 @@ type Streams struct {
 func Main() int {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	kill := make(chan struct{})
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	go func() {
-		<-signals
-		_, _ = io.WriteString(os.Stderr, "Canceling: what was begun is being finished. Once more to end at once.\n")
-		cancel()
-		<-signals
-		close(kill)
-	}()
+	kill := endBy(signals, os.Stderr, cancel)
 	return Run(ctx, Streams{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
 		InTerminal:  term.IsTerminal(int(os.Stdin.Fd())),
@@ -53,6 +46,19 @@ func Main() int {
 		Getenv:      os.Getenv,
 		Kill:        kill,
 	}, os.Args[1:])
+}
+
+// endBy cancels at the first signal, and closes kill at the second.
+func endBy(signals <-chan os.Signal, out io.Writer, cancel context.CancelFunc) (kill <-chan struct{}) {
+	atOnce := make(chan struct{})
+	go func() {
+		<-signals
+		_, _ = io.WriteString(out, "Canceling: what was begun is being finished. Once more to end at once.\n")
+		cancel()
+		<-signals
+		close(atOnce)
+	}()
+	return atOnce
 }
 
 // Run runs planton with some arguments, and returns its exit code.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io/fs"
@@ -111,6 +112,7 @@ type victim struct {
 	process *os.Process
 	blows   map[string]blow // by method and path: what happens, once, when such a request was served
 	struck  []string
+	last    blow           // what struck the run
 	asked   map[string]int // by method and path: how often the cloud was asked to make something
 }
 
@@ -155,7 +157,7 @@ func (v *victim) intercept(w http.ResponseWriter, r *http.Request, next http.Han
 		return
 	}
 	delete(v.blows, key)
-	v.struck = append(v.struck, key)
+	v.struck, v.last = append(v.struck, key), blow
 	if blow == interrupt || blow == terminate {
 		// The run hears of it while the request is in flight, and has its answer.
 		v.strike(blow)
@@ -280,6 +282,12 @@ func (v *victim) insist(args ...string) (stdout, stderr string) {
 			time.Sleep(time.Second)
 		}
 		v.t.Logf("planton %s: exit code %d, struck %v\n%s", args[0], code, v.struck, stderr)
+		v.mu.Lock()
+		if asked := v.last == interrupt || v.last == terminate || v.last == twice; asked != strings.Contains(stderr, "Canceling: ") {
+			v.t.Errorf("%s: planton says that it is canceling: %t", v.last, !asked)
+		}
+		v.last = ""
+		v.mu.Unlock()
 		if code == ExitOK {
 			if len(v.blows) > 0 {
 				v.t.Errorf("never struck: %v", v.blows)
@@ -359,6 +367,35 @@ func (v *victim) walk(set string, applying, destroying map[string]blow, made fun
 		v.t.Errorf("after the destroys there are %s", got)
 	}
 	v.checkState()
+}
+
+// TestSignals: the first signal asks what runs to end, and the second ends it.
+func TestSignals(t *testing.T) {
+	t.Parallel()
+	signals := make(chan os.Signal)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var said bytes.Buffer
+	kill := endBy(signals, &said, cancel)
+	if ctx.Err() != nil {
+		t.Error("canceled before there was a signal")
+	}
+	signals <- os.Interrupt
+	<-ctx.Done()
+	select {
+	case <-kill:
+		t.Error("the first signal kills")
+	default:
+	}
+	if !strings.Contains(said.String(), "Once more to end at once") {
+		t.Errorf("it says %q", said.String())
+	}
+	signals <- syscall.SIGTERM
+	select {
+	case <-kill:
+	case <-time.After(time.Minute):
+		t.Error("the second signal does not kill")
+	}
 }
 
 // TestInterruptedCivo strikes applies and destroys at the moment when Civo is asked for each object.

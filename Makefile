@@ -15,7 +15,7 @@ demo: pulumi-cli ## provision clusters on both clouds, emulated on this machine,
 	@sh examples/demo.sh
 
 .PHONY: test
-test: generate-check lint unit ## every check; CI runs make demo and make fuzz too
+test: generate-check lint unit ## everything that CI runs
 
 .PHONY: unit
 unit: pulumi-cli ## the tests of every package, the end-to-end ones on the real engine included

@@ -15,7 +15,7 @@ demo: pulumi-cli ## provision clusters on both clouds, emulated on this machine,
 	@sh examples/demo.sh
 
 .PHONY: test
-test: generate-check lint unit ## everything that CI runs
+test: generate-check lint unit fuzz ## everything that CI runs
 
 .PHONY: unit
 unit: pulumi-cli ## the tests of every package, the end-to-end ones on the real engine included

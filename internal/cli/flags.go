@@ -87,19 +87,34 @@ func (f *manifestFlags) readsStdin() bool {
 // outputFlags choose the form of results.
 type outputFlags struct {
 	format string
+	forms  []string // what the command can write, the default first
 }
 
-func (f *outputFlags) bind(cmd *cobra.Command) {
-	cmd.Flags().StringVarP(&f.format, "output", "o", outputText, "form of the result: text or json")
+// bind adds the flag; the forms are text and json, unless others are given.
+func (f *outputFlags) bind(cmd *cobra.Command, forms ...string) {
+	if f.forms = forms; len(forms) == 0 {
+		f.forms = []string{outputText, outputJSON}
+	}
+	cmd.Flags().StringVarP(&f.format, "output", "o", f.forms[0], "form of the result: "+f.list("or"))
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(f.forms, cobra.ShellCompDirectiveNoFileComp))
 }
 
 func (f *outputFlags) check() error {
-	if f.format != outputText && f.format != outputJSON {
+	if !slices.Contains(f.forms, f.format) {
 		format := f.format
-		f.format = outputText
-		return usageError("-o " + format + ": the forms are text and json")
+		f.format = f.forms[0]
+		return usageError("-o " + format + ": the forms are " + f.list("and"))
 	}
 	return nil
+}
+
+// list names the forms, with a word before the last one.
+func (f *outputFlags) list(before string) string {
+	last := len(f.forms) - 1
+	if last == 0 {
+		return f.forms[0]
+	}
+	return strings.Join(f.forms[:last], ", ") + " " + before + " " + f.forms[last]
 }
 
 // cloudFlags choose the cloud and the plugins.

@@ -1,0 +1,87 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/pkg/errors"
+	"github.com/spf13/cobra"
+
+	"github.com/plantonhq/project-planton/apis/org/project_planton/shared"
+	"github.com/plantonhq/project-planton/pkg/kinds"
+	"github.com/plantonhq/project-planton/pkg/provision"
+	"github.com/plantonhq/project-planton/pkg/stackidentity"
+)
+
+// resourceFlags choose among resources of one kind and name.
+type resourceFlags struct {
+	org, env string
+	stack    string
+}
+
+func (f *resourceFlags) bind(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.org, "org", "", "metadata.org of the resource")
+	cmd.Flags().StringVar(&f.env, "env", "", "metadata.env of the resource")
+	cmd.Flags().StringVar(&f.stack, "stack", "", "organization/project/stack, for a resource whose labels name its stack")
+}
+
+// parseResource reads KIND/NAME.
+func parseResource(text string) (kinds.Kind, string, error) {
+	kindName, name, ok := strings.Cut(text, "/")
+	kind, known := kinds.ByName(kindName)
+	switch {
+	case !ok || name == "":
+		return kind, "", usageError(fmt.Sprintf("%q is not KIND/NAME, such as civokubernetesclusters/prod", text))
+	case !known:
+		var names []string
+		for _, kind := range kinds.All() {
+			names = append(names, kind.Name)
+		}
+		return kind, "", usageError(fmt.Sprintf("there is no kind %q; it is one of %s", kindName, strings.Join(names, ", ")))
+	}
+	return kind, name, nil
+}
+
+// find reads the outputs of the resource's stack. Where neither org nor env is given, a resource of that name is found in any.
+func (f *resourceFlags) find(
+	ctx context.Context, engine *provision.Engine, kind kinds.Kind, name string,
+) (provision.Outputs, error) {
+	identity, err := stackidentity.For(kind, &shared.CloudResourceMetadata{Name: name, Org: f.org, Env: f.env})
+	if err != nil {
+		return nil, usageError(err.Error())
+	}
+	if f.stack != "" {
+		parts := strings.Split(f.stack, "/")
+		if len(parts) != 3 {
+			return nil, usageError("--stack " + f.stack + " is not organization/project/stack")
+		}
+		identity = stackidentity.Identity{Organization: parts[0], Project: parts[1], Stack: parts[2]}
+	}
+	outputs, err := engine.Outputs(ctx, identity)
+	if provision.KindOf(err) != provision.NotFound {
+		return outputs, err
+	}
+	if f.org != "" || f.env != "" || f.stack != "" {
+		return nil, errors.Wrapf(err, "there is no %s %s: apply its manifest first", kind, name)
+	}
+	stacks, listErr := engine.Stacks(ctx, identity.Project)
+	if listErr != nil {
+		return nil, listErr
+	}
+	var found []string
+	for _, stack := range stacks {
+		if strings.HasSuffix(stack, "."+identity.Stack) {
+			found = append(found, stack)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return nil, errors.Wrapf(err, "there is no %s %s: apply its manifest first", kind, name)
+	case 1:
+		identity.Stack = found[0]
+		return engine.Outputs(ctx, identity)
+	default:
+		return nil, usageError(fmt.Sprintf("there are several: %s (org.env.name); choose with --org and --env", strings.Join(found, ", ")))
+	}
+}

@@ -50,6 +50,10 @@ type Error struct {
 	// Message says what went wrong, in the cloud's words where it is the cloud that said no, without secrets. It may have
 	// several lines.
 	Message string
+	// Resource is the name in the module of the resource that failed, such as "cluster"; empty when none did, or several.
+	Resource string
+	// RequestID is what the cloud's support finds the request by that failed; empty when the cloud told none.
+	RequestID string
 	// Result is what was done before the error; nil when nothing was begun.
 	Result *Result
 
@@ -137,7 +141,39 @@ func (e *Engine) failure(
 		failure.Kind = kindOfText(failure.Message)
 	}
 	failure.Message = e.secrets.redact(failure.Message)
+	failure.Resource, failure.RequestID = failedResource(result), requestIDIn(failure.Message)
 	return failure
+}
+
+// failedResource is the one resource that errors are about.
+func failedResource(result *Result) string {
+	name := ""
+	if result == nil {
+		return ""
+	}
+	for _, diagnostic := range result.Diagnostics {
+		switch {
+		case diagnostic.Severity != "error" || diagnostic.Resource == "":
+		case name != "" && name != diagnostic.Resource:
+			return ""
+		default:
+			name = diagnostic.Resource
+		}
+	}
+	return name
+}
+
+// requestIDWords are how the native plugins, godo and the official plugins name the id of a request.
+var requestIDWords = regexp.MustCompile(`(?i)\brequest(?:[ _-]?id)?"?:? "?([0-9a-z][0-9a-z._:-]{6,}[0-9a-z])\b`)
+
+// requestIDIn is the id of the request that an error is about.
+func requestIDIn(text string) string {
+	for _, match := range requestIDWords.FindAllStringSubmatch(text, -1) {
+		if strings.ContainsAny(match[1], "0123456789") { // and no other word after "request"
+			return match[1]
+		}
+	}
+	return ""
 }
 
 // message are the words of the errors of an operation. What the cloud said about a resource comes before what the module made of it.

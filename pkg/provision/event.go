@@ -56,8 +56,10 @@ type EventKind string
 const (
 	// EventStackStarted tells that an operation on a stack begins. The message is the plugin that is used.
 	EventStackStarted EventKind = "stackStarted"
-	// EventStackDone tells that it ended well.
+	// EventStackDone tells that it ended well, also where there was no stack and nothing to do.
 	EventStackDone EventKind = "stackDone"
+	// EventStackFailed tells that it failed. The error stands in what the operation returns.
+	EventStackFailed EventKind = "stackFailed"
 	// EventResourceStarted tells that something is being done to a resource.
 	EventResourceStarted EventKind = "resourceStarted"
 	// EventResourceStatus tells what that waits for.
@@ -123,6 +125,7 @@ type recorder struct {
 	planned map[string]apitype.StepEventMetadata // by URN: the step that was begun last, which may tell more than its end
 	urns    []string                             // of the resources, in the order in which they were done
 	changes map[string]Change                    // by URN
+	sides   map[string]sides                     // by URN
 	done    chan struct{}
 
 	mu     sync.Mutex // guards the result against events that come too late
@@ -134,6 +137,7 @@ func (e *Engine) record(stack stackidentity.Identity) (*recorder, chan events.En
 	r := &recorder{
 		engine: e, stack: stack, done: make(chan struct{}),
 		started: map[string]time.Time{}, planned: map[string]apitype.StepEventMetadata{}, changes: map[string]Change{},
+		sides:  map[string]sides{},
 		result: &Result{Stack: stack, Changes: map[Op]int{}},
 	}
 	stream := make(chan events.EngineEvent)
@@ -217,6 +221,7 @@ func (r *recorder) change(metadata apitype.StepEventMetadata) {
 		return // the other half of a replacement
 	}
 	r.changes[metadata.URN] = change
+	r.sides[metadata.URN] = sidesOf(metadata, r.planned[metadata.URN])
 }
 
 func (r *recorder) resourceFailed(metadata apitype.StepEventMetadata) {
@@ -311,6 +316,7 @@ func (r *recorder) finish() {
 		r.result.Changes[change.Op]++
 		if change.Op != OpSame {
 			r.result.Resources = append(r.result.Resources, change)
+			r.result.sides = append(r.result.sides, r.sides[urn])
 		}
 	}
 }

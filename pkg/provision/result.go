@@ -31,6 +31,8 @@ type Result struct {
 	Missing bool
 	// Duration is how long the operation took.
 	Duration time.Duration
+
+	sides []sides // of the resources
 }
 
 // Changed tells whether any resource changes.

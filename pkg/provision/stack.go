@@ -158,9 +158,11 @@ func (e *Engine) run(ctx context.Context, operation string, stack Stack, run run
 		identity.Organization = "organization"
 		selected, err = auto.NewStack(ctx, identity.String(), w.Workspace)
 	case missing:
+		e.emit(Event{Kind: EventStackDone, Time: time.Now(), Stack: stack.Identity, Op: Op(operation)})
 		return &Result{Stack: stack.Identity, Changes: map[Op]int{}, Missing: true}, nil
 	}
 	if err != nil {
+		e.emit(Event{Kind: EventStackFailed, Time: time.Now(), Stack: stack.Identity, Op: Op(operation), Elapsed: time.Since(start)})
 		return nil, e.failure(ctx, operation, stack.Identity, err, nil, nil)
 	}
 
@@ -169,6 +171,7 @@ func (e *Engine) run(ctx context.Context, operation string, stack Stack, run run
 	result, err := o.run(ctx, run)
 	result.Duration = time.Since(start)
 	if err != nil {
+		e.emit(Event{Kind: EventStackFailed, Time: time.Now(), Stack: stack.Identity, Op: Op(operation), Elapsed: result.Duration})
 		err = e.failure(ctx, operation, stack.Identity, err, failure.get(), result)
 		if failure, ok := err.(*Error); ok && command.wasKilled() { //nolint:errorlint // it is the error that was just made
 			failure.Message = "the engine was killed: what it had begun may exist without being recorded; the same command looks for it " +

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 
+	_ "github.com/plantonhq/project-planton/apis/org/project_planton/provider" // the message of the credentials file
 	"github.com/plantonhq/project-planton/pkg/emulator/fault"
 	"github.com/plantonhq/project-planton/pkg/kinds"
 	"github.com/plantonhq/project-planton/pkg/manifest"

@@ -9,6 +9,7 @@ import (
 	"github.com/pkg/errors"
 	"github.com/spf13/cobra"
 
+	"github.com/plantonhq/project-planton/pkg/credentials"
 	"github.com/plantonhq/project-planton/pkg/foreignkey"
 	"github.com/plantonhq/project-planton/pkg/manifest"
 	"github.com/plantonhq/project-planton/pkg/provision"
@@ -36,11 +37,6 @@ func (e *usageFailure) Error() string { return e.message }
 
 func usageError(message string) error { return &usageFailure{message: message} }
 
-// credentialsError says that there is no token for a cloud, before anything is tried.
-type credentialsError struct{ message string }
-
-func (e *credentialsError) Error() string { return e.message }
-
 // canceledError is the error of a command that was interrupted.
 type canceledError struct{ cause error }
 
@@ -50,12 +46,12 @@ func (e *canceledError) Unwrap() error { return e.cause }
 // ExitCode is the exit code of an error.
 func ExitCode(err error) int {
 	var (
-		canceled    *canceledError
-		usage       *usageFailure
-		credentials *credentialsError
-		cycle       *foreignkey.CycleError
-		invalid     *manifest.Error
-		locked      *emulatedcloud.LockedError
+		canceled *canceledError
+		usage    *usageFailure
+		missing  *credentials.Error
+		cycle    *foreignkey.CycleError
+		invalid  *manifest.Error
+		locked   *emulatedcloud.LockedError
 	)
 	switch {
 	case err == nil:
@@ -64,7 +60,7 @@ func ExitCode(err error) int {
 		return ExitCanceled
 	case errors.As(err, &usage):
 		return ExitUsage
-	case errors.As(err, &credentials):
+	case errors.As(err, &missing):
 		return ExitCredentials
 	case errors.As(err, &cycle):
 		return ExitReference
@@ -179,7 +175,7 @@ func hintFor(command *cobra.Command, err error, code int) string {
 	}
 	switch failure.Kind {
 	case provision.Credentials:
-		return "the cloud did not accept the token: it may have expired; give a new one in CIVO_TOKEN or DIGITALOCEAN_TOKEN, or in the provider config"
+		return "the cloud did not accept the token: it may have expired; give a new one in CIVO_TOKEN or DIGITALOCEAN_TOKEN, in the provider config or in the credentials file"
 	case provision.Unreachable:
 		return "nothing is lost: what was done is recorded; run the command again when the API answers"
 	case provision.Conflict:

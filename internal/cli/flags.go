@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	civov1 "github.com/plantonhq/project-planton/apis/org/project_planton/provider/civo"
 	digitaloceanv1 "github.com/plantonhq/project-planton/apis/org/project_planton/provider/digitalocean"
+	"github.com/plantonhq/project-planton/pkg/credentials"
 	"github.com/plantonhq/project-planton/pkg/manifest"
 	"github.com/plantonhq/project-planton/pkg/provision"
 )
@@ -124,6 +126,7 @@ type cloudFlags struct {
 	plugins            string
 	civoConfig         string
 	digitalOceanConfig string
+	profile            string
 
 	given provision.ProviderConfigs // what a stack input holds
 }
@@ -141,6 +144,8 @@ func (f *cloudFlags) bind(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.civoConfig, "civo-provider-config", "", "YAML file of a CivoProviderConfig (CIVO_TOKEN)")
 	cmd.Flags().StringVar(&f.digitalOceanConfig, "digital-ocean-provider-config", "",
 		"YAML file of a DigitalOceanProviderConfig (DIGITALOCEAN_TOKEN)")
+	cmd.Flags().StringVar(&f.profile, "profile", "", "profile of the credentials file ("+credentials.EnvironmentProfile+")")
+	_ = cmd.RegisterFlagCompletionFunc("profile", completeProfiles)
 }
 
 func (f *cloudFlags) check(streams Streams, cmd *cobra.Command) error {
@@ -166,4 +171,17 @@ func (f *cloudFlags) check(streams Streams, cmd *cobra.Command) error {
 		}
 	}
 	return nil
+}
+
+// completeProfiles are the names of the profiles of the credentials file; none where it cannot be read.
+func completeProfiles(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	path, err := credentials.Path(os.Getenv)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	file, err := credentials.Read(path)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return file.Names(), cobra.ShellCompDirectiveNoFileComp
 }

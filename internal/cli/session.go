@@ -3,16 +3,14 @@ package cli
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
-	"strings"
 
+	"github.com/pkg/errors"
 	"github.com/pulumi/pulumi/sdk/v3/go/pulumi"
 	"google.golang.org/protobuf/proto"
 
-	civov1 "github.com/plantonhq/project-planton/apis/org/project_planton/provider/civo"
-	digitaloceanv1 "github.com/plantonhq/project-planton/apis/org/project_planton/provider/digitalocean"
 	"github.com/plantonhq/project-planton/iac/pulumi/modules"
+	"github.com/plantonhq/project-planton/pkg/credentials"
 	"github.com/plantonhq/project-planton/pkg/iac/pulumi/pulumicli"
 	"github.com/plantonhq/project-planton/pkg/kinds"
 	"github.com/plantonhq/project-planton/pkg/manifest"
@@ -146,66 +144,39 @@ func providersOf(manifests []*manifest.Manifest) []string {
 	return providers
 }
 
-// realConfigs are the provider configs of the clouds that the manifests live on: those of the files, with what they leave out taken
-// from the environment. The error is a *credentialsError when there is no token.
-func realConfigs(streams Streams, flags cloudFlags, manifests []*manifest.Manifest) (provision.ProviderConfigs, error) {
-	var configs provision.ProviderConfigs
+// credentialsOf finds out how to reach the real clouds, from what a command was given and the environment.
+func credentialsOf(streams Streams, flags cloudFlags) *credentials.Resolver {
+	return credentials.NewResolver(credentials.Options{
+		Getenv:           streams.Getenv,
+		Profile:          flags.profile,
+		Civo:             flags.given.Civo,
+		DigitalOcean:     flags.given.DigitalOcean,
+		CivoFile:         flags.civoConfig,
+		DigitalOceanFile: flags.digitalOceanConfig,
+		Warn: func(message string) {
+			_, _ = fmt.Fprintf(streams.Err, "%s %s\n", painter(streams.ErrTerminal, streams.Getenv)(yellow, "warning:"), message)
+		},
+	})
+}
+
+// realConfigs are the provider configs of the clouds that the manifests live on.
+func realConfigs(streams Streams, flags cloudFlags, manifests []*manifest.Manifest) (configs provision.ProviderConfigs, err error) {
+	resolver := credentialsOf(streams, flags)
 	for _, provider := range providersOf(manifests) {
 		switch provider {
 		case kinds.Civo:
-			config := &civov1.CivoProviderConfig{}
-			proto.Merge(config, flags.given.Civo)
-			if err := readConfig(flags.civoConfig, config); err != nil {
-				return configs, err
-			}
-			fill(&config.ApiToken, streams, "CIVO_TOKEN")
-			fill(&config.ApiEndpoint, streams, "CIVO_API_URL")
-			if config.DefaultRegion == 0 {
-				config.DefaultRegion = civov1.CivoRegion(civov1.CivoRegion_value[strings.ToLower(streams.Getenv("CIVO_REGION"))])
-			}
-			if config.ApiToken == "" {
-				return configs, noCredentials("Civo", "CIVO_TOKEN", "--civo-provider-config")
-			}
-			configs.Civo = config
+			configs.Civo, _, err = resolver.Civo()
 		case kinds.DigitalOcean:
-			config := &digitaloceanv1.DigitalOceanProviderConfig{}
-			proto.Merge(config, flags.given.DigitalOcean)
-			if err := readConfig(flags.digitalOceanConfig, config); err != nil {
-				return configs, err
-			}
-			fill(&config.ApiToken, streams, "DIGITALOCEAN_TOKEN", "DIGITALOCEAN_ACCESS_TOKEN")
-			fill(&config.ApiEndpoint, streams, "DIGITALOCEAN_API_URL")
-			if config.ApiToken == "" {
-				return configs, noCredentials("DigitalOcean", "DIGITALOCEAN_TOKEN", "--digital-ocean-provider-config")
-			}
-			configs.DigitalOcean = config
+			configs.DigitalOcean, _, err = resolver.DigitalOcean()
+		}
+		var missing *credentials.Error
+		var broken *manifest.Error
+		if err != nil && !errors.As(err, &missing) && !errors.As(err, &broken) {
+			return configs, usageError(err.Error())
+		}
+		if err != nil {
+			return configs, err
 		}
 	}
 	return configs, nil
-}
-
-func noCredentials(cloud, variable, flag string) error {
-	return &credentialsError{message: fmt.Sprintf(
-		"there is no API token for %s: set %s, or pass %s FILE with an apiToken in it, or try --cloud emulated", cloud, variable, flag)}
-}
-
-// readConfig reads a provider config; no file is an empty one.
-func readConfig(file string, into proto.Message) error {
-	if file == "" {
-		return nil
-	}
-	data, err := os.ReadFile(file)
-	if err != nil {
-		return usageError("read the provider config: " + err.Error())
-	}
-	return manifest.Decode(file, data, into)
-}
-
-// fill takes a value that is missing from the environment.
-func fill(value *string, streams Streams, variables ...string) {
-	for _, variable := range variables {
-		if *value == "" {
-			*value = streams.Getenv(variable)
-		}
-	}
 }

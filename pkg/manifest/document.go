@@ -181,7 +181,7 @@ func LoadStackInput(path string, stdin io.Reader) (*Manifest, proto.Message, err
 	}
 	root, problem := parseYAML(documents[0].placed())
 	if problem != nil {
-		return fail(position{problem.Line, 0}, "", problem.RuleID, problem.Message)
+		return fail(position{problem.Line, 0}, "", problem.RuleID, quotedAnchor.ReplaceAllString(problem.Message, "anchor"))
 	}
 	if root == nil || root.Kind != yaml.MappingNode {
 		return fail(position{1, 1}, "", RuleDocument, "a stack input is a mapping with the keys target and provider_config")
@@ -204,6 +204,7 @@ func LoadStackInput(path string, stdin io.Reader) (*Manifest, proto.Message, err
 	problems := d.decode(documents[0].placed(), input)
 	problems = append(problems, ruleProblems(input, d.positions, problems)...)
 	if len(problems) > 0 {
+		problems = withoutSecrets(problems, input.ProtoReflect().Descriptor())
 		for i := range problems {
 			problems[i].File = path
 		}
@@ -229,7 +230,7 @@ func LoadStackInput(path string, stdin io.Reader) (*Manifest, proto.Message, err
 }
 
 // Decode reads a single YAML document, such as a provider config, into a message, and checks the rules of its proto. The error
-// is an *Error. Its problems carry no text of the file, which may be a secret.
+// is an *Error. Its problems carry no text of the file where that may be a secret: see withoutSecrets.
 func Decode(file string, data []byte, into proto.Message) error {
 	var problems []Problem
 	var content *document
@@ -261,6 +262,7 @@ func Decode(file string, data []byte, into proto.Message) error {
 	if len(problems) == 0 {
 		return nil
 	}
+	problems = withoutSecrets(problems, into.ProtoReflect().Descriptor())
 	for i := range problems {
 		problems[i].File = file
 	}

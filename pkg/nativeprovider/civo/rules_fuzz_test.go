@@ -83,7 +83,7 @@ var ruleCases = []ruleCase{
 	},
 	{
 		name:  "network of a firewall rule",
-		seeds: []string{"0.0.0.0/0", "::/0", "2001:db8::/32", "2001:db8::1/32", "203.0.113.7", "fe80::%eth0/64", "::ffff:1.2.3.0/120"},
+		seeds: []string{"::0:/64", "0.0.0.0/0", "::/0", "2001:db8::/32", "2001:db8::1/32", "203.0.113.7", "fe80::%eth0/64", "::ffff:1.2.3.0/120"},
 		kept: func(t *testing.T, text string) bool {
 			return validationtest.Keeps(t, &civofirewallv1.CivoFirewallRule{Cidrs: []string{text}}, "cidrs")
 		},

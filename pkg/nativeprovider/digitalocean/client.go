@@ -4,6 +4,7 @@ import (
 	"context"
 	"mime"
 	"net/http"
+	"slices"
 	"net/url"
 	"strings"
 	"sync"
@@ -197,6 +198,9 @@ func (c *client) getCluster(ctx context.Context, id string) (*liveCluster, error
 	}
 	if answer.Cluster == nil || answer.Cluster.ID == "" {
 		return nil, errors.Errorf("the answer about cluster %s holds no cluster", id)
+	}
+	if slices.ContainsFunc(answer.Cluster.NodePools, func(pool *godo.KubernetesNodePool) bool { return pool == nil || pool.ID == "" }) {
+		return nil, errors.Errorf("the answer about cluster %s holds a node pool without an id", id)
 	}
 	return answer.Cluster, nil
 }

@@ -171,11 +171,12 @@ var (
 	//
 	// optional bool ipv4_network = 200109;
 	E_Ipv4Network = &file_org_project_planton_shared_rules_rules_proto_extTypes[8]
-	// An IPv4 or IPv6 network in CIDR notation whose host bits are zero.
+	// An IPv4 or IPv6 network in CIDR notation whose host bits are zero. The pattern keeps out an address that ends in a lone colon
+	// (::0:/64), which isIpPrefix and isIp let pass.
 	//
 	// optional bool ip_network = 200110;
 	E_IpNetwork = &file_org_project_planton_shared_rules_rules_proto_extTypes[9]
-	// A single IP address, or a network in CIDR notation.
+	// A single IP address, or a network in CIDR notation. An address has no zone (fe80::1%eth0): a zone means nothing to another machine.
 	//
 	// optional bool ip_or_network = 200111;
 	E_IpOrNetwork = &file_org_project_planton_shared_rules_rules_proto_extTypes[10]
@@ -221,15 +222,15 @@ const file_org_project_planton_shared_rules_rules_proto_rawDesc = "" +
 	"\x10digitalocean_tag\x121must be 1 to 255 letters, digits, ':', '-' or '_'\x1a0!rule || this.matches('^[A-Za-z0-9:_-]{1,255}$')R\x0fdigitaloceanTag:\xde\x01\n" +
 	"\fipv4_network\x12\x19.buf.validate.StringRules\x18\xad\x9b\f \x01(\bB\x9d\x01\xc2H\x99\x01\n" +
 	"\x96\x01\n" +
-	"\fipv4_network\x12Umust be an IPv4 network in CIDR notation with the host bits zero, such as 10.0.0.0/16\x1a/!rule || this == '' || this.isIpPrefix(4, true)R\vipv4Network:\xd1\x01\n" +
+	"\fipv4_network\x12Umust be an IPv4 network in CIDR notation with the host bits zero, such as 10.0.0.0/16\x1a/!rule || this == '' || this.isIpPrefix(4, true)R\vipv4Network:\xf2\x01\n" +
 	"\n" +
-	"ip_network\x12\x19.buf.validate.StringRules\x18\xae\x9b\f \x01(\bB\x94\x01\xc2H\x90\x01\n" +
-	"\x8d\x01\n" +
+	"ip_network\x12\x19.buf.validate.StringRules\x18\xae\x9b\f \x01(\bB\xb5\x01\xc2H\xb1\x01\n" +
+	"\xae\x01\n" +
 	"\n" +
-	"ip_network\x12_must be a network in CIDR notation with the host bits zero, such as 203.0.113.0/24 or 0.0.0.0/0\x1a\x1e!rule || this.isIpPrefix(true)R\tipNetwork:\xe3\x01\n" +
-	"\rip_or_network\x12\x19.buf.validate.StringRules\x18\xaf\x9b\f \x01(\bB\xa1\x01\xc2H\x9d\x01\n" +
-	"\x9a\x01\n" +
-	"\rip_or_network\x12Zmust be an IP address or a network in CIDR notation, such as 203.0.113.7 or 203.0.113.0/24\x1a-!rule || this.isIp() || this.isIpPrefix(true)R\vipOrNetwork:\xdf\x02\n" +
+	"ip_network\x12_must be a network in CIDR notation with the host bits zero, such as 203.0.113.0/24 or 0.0.0.0/0\x1a?!rule || (this.isIpPrefix(true) && !this.matches('[^:]:(/|$)'))R\tipNetwork:\xad\x02\n" +
+	"\rip_or_network\x12\x19.buf.validate.StringRules\x18\xaf\x9b\f \x01(\bB\xeb\x01\xc2H\xe7\x01\n" +
+	"\xe4\x01\n" +
+	"\rip_or_network\x12jmust be an IP address without a zone, or a network in CIDR notation, such as 203.0.113.7 or 203.0.113.0/24\x1ag!rule || ((this.isIp() || this.isIpPrefix(true)) && !this.contains('%') && !this.matches('[^:]:(/|$)'))R\vipOrNetwork:\xdf\x02\n" +
 	"\x15digitalocean_user_tag\x12\x19.buf.validate.StringRules\x18\xb1\x9b\f \x01(\bB\x8d\x02\xc2H\x89\x02\n" +
 	"\x86\x02\n" +
 	"\x15digitalocean_user_tag\x12omust not be a reserved tag (k8s, k8s:*, terraform:*): DigitalOcean and its provider plugin set those themselves\x1a|!rule || !(this.lowerAscii() == 'k8s' || this.lowerAscii().startsWith('k8s:') || this.lowerAscii().startsWith('terraform:'))R\x13digitaloceanUserTag:\xa5\x02\n" +

@@ -289,7 +289,7 @@ func TestUnfinishedClusterIsFinishedByTheNextUpdate(t *testing.T) {
 		t.Fatalf("error %v: want an unfinished cluster", err)
 	}
 	id := cluster.id
-	cluster.timeout = 60
+	cluster.timeout = patience
 	if gone, err := cluster.refresh(context.Background()); err != nil || gone || !cluster.unfinished {
 		t.Errorf("a refresh must keep it unfinished: gone %t, %v", gone, err)
 	}

@@ -122,13 +122,16 @@ type object struct {
 	state  resource.PropertyMap
 	// unfinished: the last operation ended in an initialisation error.
 	unfinished bool
-	// timeout is the custom timeout in seconds.
+	// timeout is the custom timeout in seconds: patience, unless the test says otherwise.
 	timeout       float64
 	ignoreChanges []string
 }
 
+// patience bounds an operation, in seconds: one that waits for what never comes fails instead of hanging, and says what it waits for.
+const patience = 60
+
 func (b *bench) object(typ tokens.Type, name string) *object {
-	return &object{b: b, typ: typ, name: name}
+	return &object{b: b, typ: typ, name: name, timeout: patience}
 }
 
 func (o *object) urn() string {

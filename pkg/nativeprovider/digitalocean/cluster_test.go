@@ -711,7 +711,7 @@ func TestClusterCreationThatFailsIsNotForgotten(t *testing.T) {
 	if there, err := cluster.refresh(); !there || err == nil || !cluster.unready {
 		t.Errorf("refreshed while it is provisioned: there %v, error %v", there, err)
 	}
-	cluster.timeout = 0
+	cluster.timeout = patience
 	cluster.mustUp("update", simpleCluster())
 	if cluster.get("status") != "running" || cluster.get("kubeConfigs[0].token") == nil {
 		t.Errorf("the state is %v", plainState(cluster.state)["status"])
@@ -880,7 +880,7 @@ func TestUpdateTakesPartOfTheRoad(t *testing.T) {
 	if !cluster.unready {
 		t.Error("the state does not know that it is not ready")
 	}
-	cluster.timeout = 0
+	cluster.timeout = patience
 	cluster.mustUp("update", wanted)
 	if got := cluster.get("nodePool.nodes[3].status"); got != "running" {
 		t.Errorf("the last node is %v", got)

@@ -169,7 +169,7 @@ type thing struct {
 	t       *testing.T
 	typ     tokens.Type
 	urn     resource.URN
-	timeout float64
+	timeout float64 // the custom timeout in seconds: patience, unless the test says otherwise
 	ignore  []string
 
 	id       resource.ID
@@ -180,8 +180,11 @@ type thing struct {
 	deleted  bool // ... and deleted it first
 }
 
+// patience bounds an operation, in seconds: one that waits for what never comes fails instead of hanging, and says what it waits for.
+const patience = 60
+
 func (w *world) thing(t *testing.T, typ tokens.Type, name string) *thing {
-	return &thing{world: w, t: t, typ: typ, urn: resource.NewURN("dev", "test", "", typ, name)}
+	return &thing{world: w, t: t, typ: typ, urn: resource.NewURN("dev", "test", "", typ, name), timeout: patience}
 }
 
 func propertyMap(p props) resource.PropertyMap { return resource.NewPropertyMapFromMap(p) }

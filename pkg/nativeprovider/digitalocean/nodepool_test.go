@@ -331,7 +331,7 @@ func TestPoolCreationThatFailsIsNotForgotten(t *testing.T) {
 	if pool.id == "" || !pool.unready || pool.get("clusterId") != string(cluster.id) {
 		t.Fatal("the pool exists, but the state does not know it")
 	}
-	pool.timeout = 0
+	pool.timeout = patience
 	pool.mustUp("update", program)
 	if pool.get("nodes[0].status") != "running" {
 		t.Error("the node does not run")

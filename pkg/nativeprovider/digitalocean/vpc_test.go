@@ -90,7 +90,7 @@ func TestVPCDeletionWaitsForMembers(t *testing.T) {
 	if len(w.cloud.VPCs()) == 0 {
 		t.Fatal("the vpc is gone already")
 	}
-	vpc.timeout = 0
+	vpc.timeout = patience
 	if err := vpc.destroy(); err != nil {
 		t.Fatal(err)
 	}

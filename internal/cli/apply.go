@@ -27,7 +27,7 @@ func newApply(streams Streams) *cobra.Command {
 	}
 	options.manifests.bind(cmd)
 	options.cloud.bind(cmd)
-	options.output.bind(cmd)
+	options.output.bindEvents(cmd)
 	options.confirm.bind(cmd)
 	cmd.Flags().BoolVar(&options.showSecrets, "show-secrets", false, "show the values of secret outputs")
 	return cmd

@@ -115,7 +115,7 @@ func TestDestroyNamesWhatKubernetesMade(t *testing.T) {
 			Associated []provision.Associated `json:"associatedResources"`
 		}
 	}
-	if err := json.Unmarshal([]byte(stdout), &document); err != nil {
+	if err := json.Unmarshal([]byte(lastLine(stdout)), &document); err != nil {
 		t.Fatal(err)
 	}
 	want := []provision.Associated{
@@ -207,7 +207,7 @@ spec:
 			Associated []provision.Associated `json:"associatedResources"`
 		}
 	}
-	if err := json.Unmarshal([]byte(stdout), &document); err != nil {
+	if err := json.Unmarshal([]byte(lastLine(stdout)), &document); err != nil {
 		t.Fatal(err)
 	}
 	want := []provision.Associated{{Kind: "volume", ID: volume, Name: "pvc-1", Outcome: provision.Kept}}

@@ -3,8 +3,9 @@
 // Each command has a file: an options struct that its flags fill, and a run function. What they share stands beside them: session
 // (state, cloud, plugins, engine), progress (what happens, to stderr), render (results, to stdout) and exit (codes).
 //
-// The rules of the terminal: stdout is data, stderr is progress, questions and errors. No line is ever written over. Colors are only
-// used on a terminal, and not where NO_COLOR is set. Whoever asks a question tells how to answer it in a script.
+// The rules of the terminal: stdout is data, stderr is progress, questions and errors. Nothing is written over but the tree of what is being
+// done (tree, on a screen), which only a terminal gets. Colors are only used on a terminal, and not where NO_COLOR is set. Whoever asks a
+// question tells how to answer it in a script.
 package cli
 
 import (
@@ -28,6 +29,8 @@ type Streams struct {
 	Getenv func(string) string
 	// Kill, when it is closed, ends what runs at once; nil when there is no such need.
 	Kill <-chan struct{}
+
+	settings *settings // what the flags of all commands chose
 }
 
 // Main runs planton with the process's own arguments and streams, and returns its exit code. Ctrl-C once lets what was begun end;
@@ -37,15 +40,20 @@ func Main() int {
 	defer cancel()
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	kill := endBy(signals, os.Stderr, cancel)
-	return Run(ctx, Streams{
+	streams := Streams{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
 		InTerminal:  term.IsTerminal(int(os.Stdin.Fd())),
 		OutTerminal: term.IsTerminal(int(os.Stdout.Fd())),
 		ErrTerminal: term.IsTerminal(int(os.Stderr.Fd())),
 		Getenv:      os.Getenv,
-		Kill:        kill,
-	}, os.Args[1:])
+	}
+	if streams.ErrTerminal {
+		if screen := newScreen(os.Stderr, os.Getenv); screen != nil {
+			streams.Err = screen
+		}
+	}
+	streams.Kill = endBy(signals, streams.Err, cancel)
+	return Run(ctx, streams, os.Args[1:])
 }
 
 // endBy cancels at the first signal, and closes kill at the second.
@@ -63,6 +71,7 @@ func endBy(signals <-chan os.Signal, out io.Writer, cancel context.CancelFunc) (
 
 // Run runs planton with some arguments, and returns its exit code.
 func Run(ctx context.Context, streams Streams, args []string) int {
+	streams.settings = &settings{args: args}
 	root := newRoot(streams)
 	root.SetArgs(args)
 	command, err := root.ExecuteContextC(ctx)
@@ -77,6 +86,9 @@ func Run(ctx context.Context, streams Streams, args []string) int {
 }
 
 func newRoot(streams Streams) *cobra.Command {
+	if streams.settings == nil {
+		streams.settings = &settings{}
+	}
 	root := &cobra.Command{
 		Use:   "planton",
 		Short: "Provision Kubernetes clusters and node pools from manifests",
@@ -86,7 +98,10 @@ func newRoot(streams Streams) *cobra.Command {
 		SilenceUsage:  true,
 		Args:          arguments(cobra.NoArgs),
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return streams.settings.check(cmd) },
 	}
+	streams.settings.bind(root)
 	root.SetIn(streams.In)
 	root.SetOut(streams.Out)
 	root.SetErr(streams.Err)

@@ -26,7 +26,7 @@ func newDestroy(streams Streams) *cobra.Command {
 	}
 	options.manifests.bind(cmd)
 	options.cloud.bind(cmd)
-	options.output.bind(cmd)
+	options.output.bindEvents(cmd)
 	options.confirm.bind(cmd)
 	return cmd
 }

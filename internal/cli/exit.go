@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -111,10 +110,8 @@ func report(streams Streams, command *cobra.Command, err error) {
 	if flag := command.Flags().Lookup("output"); flag == nil || flag.Value.String() != outputJSON {
 		return
 	}
-	document := map[string]any{"error": errorDocument(err)}
-	encoder := json.NewEncoder(streams.Out)
-	encoder.SetIndent("", "  ")
-	_ = encoder.Encode(document)
+	streams.settings.events = hasEvents(command) // the error may be one of flags
+	_ = writeResult(streams, map[string]any{"error": errorDocument(err)})
 }
 
 // toldError marks an error that stands in the JSON that a command wrote already.

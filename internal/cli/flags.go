@@ -101,6 +101,15 @@ func (f *outputFlags) bind(cmd *cobra.Command, forms ...string) {
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(f.forms, cobra.ShellCompDirectiveNoFileComp))
 }
 
+// bindEvents is bind for commands whose JSON is events.
+func (f *outputFlags) bindEvents(cmd *cobra.Command) {
+	f.bind(cmd)
+	if cmd.Annotations == nil {
+		cmd.Annotations = map[string]string{}
+	}
+	cmd.Annotations[annotationEvents] = "true"
+}
+
 func (f *outputFlags) check() error {
 	if !slices.Contains(f.forms, f.format) {
 		format := f.format

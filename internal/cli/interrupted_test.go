@@ -358,7 +358,7 @@ func (v *victim) walk(set string, applying, destroying map[string]blow, made fun
 		}
 	}
 	v.checkState()
-	if stdout, _ := v.insist("apply", "-f", file, "--yes", "--plugins", "native", "-o", "json"); strings.Contains(stdout, `"changed": true`) {
+	if stdout, _ := v.insist("apply", "-f", file, "--yes", "--plugins", "native", "-o", "json"); strings.Contains(stdout, `"changed":true`) {
 		v.t.Errorf("the next apply changes something: %s", stdout)
 	}
 	v.blows = destroying

@@ -108,7 +108,7 @@ func TestOutageWhileRefreshing(t *testing.T) {
 	if err := doFaults.Lift(); err != nil {
 		t.Fatal(err)
 	}
-	if code, stdout, stderr := run("apply", "-f", all, "--yes", "-o", "json"); code != ExitOK || strings.Contains(stdout, `"changed": true`) {
+	if code, stdout, stderr := run("apply", "-f", all, "--yes", "-o", "json"); code != ExitOK || strings.Contains(stdout, `"changed":true`) {
 		t.Errorf("the next apply: exit code %d, stdout %s, stderr %s", code, stdout, stderr)
 	}
 }

@@ -23,7 +23,7 @@ func newPreview(streams Streams) *cobra.Command {
 	}
 	options.manifests.bind(cmd)
 	options.cloud.bind(cmd)
-	options.output.bind(cmd)
+	options.output.bindEvents(cmd)
 	return cmd
 }
 

@@ -2,54 +2,83 @@ package cli
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
+	"github.com/plantonhq/project-planton/pkg/foreignkey"
 	"github.com/plantonhq/project-planton/pkg/manifest"
 	"github.com/plantonhq/project-planton/pkg/provision"
 	"github.com/plantonhq/project-planton/pkg/stackidentity"
 )
 
-// progress tells what happens, a line each, to stderr.
+// progress tells what happens: to stderr, as a live tree on a terminal and as a line an event elsewhere, and with -o json to stdout too.
 type progress struct {
 	mu      sync.Mutex
-	streams Streams
-	paint   func(color, string) string
-	names   map[stackidentity.Identity]string
-	last    map[string]string // the last status of each resource, which is not told twice
-	running map[string]running
+	viewers []viewer
+	running map[subject]running
 	stop    chan struct{}
+	stopped sync.WaitGroup
 }
 
-// running is a resource that something is being done to.
+// viewer shows what happens to somebody. It is called from one goroutine at a time.
+type viewer interface {
+	take(event provision.Event)
+	// still is called for what nothing was heard of for a while.
+	still(r running, now time.Time)
+	// beat is called ten times a second.
+	beat(now time.Time)
+	close()
+}
+
+// subject is what an event is about: a stack, or one of its resources.
+type subject struct {
+	stack    stackidentity.Identity
+	resource string
+}
+
+func subjectOf(event provision.Event) subject { return subject{event.Stack, event.Resource} }
+
+// running is a stack or a resource that something is being done to.
 type running struct {
-	doing string
-	since time.Time
-	told  time.Time
+	event  provision.Event // that it began
+	told   time.Time       // when it was heard of last
+	status string          // what it waits for
 }
 
-// heartbeat is after how long a resource is named again that nothing was heard of: some plugins say nothing for minutes.
+// heartbeat is after how long something is named again that nothing was heard of: some plugins say nothing for minutes.
 const heartbeat = 30 * time.Second
 
 func newProgress(streams Streams, manifests []*manifest.Manifest) *progress {
-	p := &progress{
-		streams: streams, paint: painter(streams.ErrTerminal, streams.Getenv),
-		names: map[stackidentity.Identity]string{}, last: map[string]string{}, running: map[string]running{},
-		stop: make(chan struct{}),
+	cast := castOf(manifests)
+	p := &progress{running: map[subject]running{}, stop: make(chan struct{})}
+	switch area, live := streams.Err.(*screen); {
+	case streams.events() && streams.OutTerminal:
+		// The events are on the same terminal, and say it all.
+	case live && streams.tells(levelInfo):
+		p.viewers = append(p.viewers, newTree(area, streams, cast))
+	default:
+		p.viewers = append(p.viewers, newLines(streams, cast))
 	}
-	go p.beat(time.NewTicker(time.Second))
-	members, err := provision.Order(manifests)
-	if err != nil {
-		return p // the command tells the error
+	if streams.events() && streams.tells(levelWarn) {
+		p.viewers = append(p.viewers, newEventWriter(streams, cast))
 	}
-	for _, member := range members {
-		p.names[member.Identity] = member.Manifest.String()
-	}
+	p.stopped.Go(func() { p.beat(time.NewTicker(100 * time.Millisecond)) })
 	return p
 }
 
-// close ends the heartbeat.
-func (p *progress) close() { close(p.stop) }
+// close ends what is shown.
+func (p *progress) close() {
+	close(p.stop)
+	p.stopped.Wait()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, viewer := range p.viewers {
+		viewer.close()
+	}
+}
 
 func (p *progress) beat(ticker *time.Ticker) {
 	defer ticker.Stop()
@@ -63,23 +92,127 @@ func (p *progress) beat(ticker *time.Ticker) {
 	}
 }
 
-// tellRunning names the resources that nothing was heard of for a while.
+// tellRunning names what nothing was heard of for a while: a resource, or a stack where none of its resources is being worked on.
 func (p *progress) tellRunning(now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	busy := map[stackidentity.Identity]bool{}
+	for subject := range p.running {
+		busy[subject.stack] = busy[subject.stack] || subject.resource != ""
+	}
 	for subject, r := range p.running {
-		if now.Sub(r.told) >= heartbeat {
-			p.line("%s: still %s, %s so far", subject, r.doing, now.Sub(r.since).Round(time.Second))
-			r.told = now
-			p.running[subject] = r
+		if now.Sub(r.told) < heartbeat || subject.resource == "" && busy[subject.stack] {
+			continue
 		}
+		for _, viewer := range p.viewers {
+			viewer.still(r, now)
+		}
+		r.told = now
+		p.running[subject] = r
+	}
+	for _, viewer := range p.viewers {
+		viewer.beat(now)
 	}
 }
 
+// take shows an event.
+func (p *progress) take(event provision.Event) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	event.Message = oneLine(event.Message)
+	key := subjectOf(event)
+	switch event.Kind {
+	case provision.EventStackStarted, provision.EventResourceStarted:
+		p.running[key] = running{event: event, told: event.Time}
+	case provision.EventResourceStatus:
+		if r, ok := p.running[key]; ok && r.status != event.Message {
+			r.told, r.status = event.Time, event.Message
+			p.running[key] = r
+		}
+	case provision.EventStackDone, provision.EventStackFailed, provision.EventResourceDone, provision.EventResourceFailed:
+		delete(p.running, key)
+		if r, ok := p.running[subject{stack: event.Stack}]; ok {
+			r.told = event.Time
+			p.running[subject{stack: event.Stack}] = r
+		}
+	}
+	for _, viewer := range p.viewers {
+		viewer.take(event)
+	}
+}
+
+// oneLine is a text without line ends and other characters that do something to a terminal.
+func oneLine(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r >= 0x7f && r < 0xa0 {
+			return ' '
+		}
+		return r
+	}, strings.TrimSpace(text))
+}
+
+// cast are the manifests of a command by their stacks.
+type cast struct {
+	roles   []*role // in the order in which they are provisioned
+	byStack map[stackidentity.Identity]*role
+}
+
+// role is one manifest.
+type role struct {
+	manifest *manifest.Manifest
+	stack    stackidentity.Identity
+	needs    []need // what it refers to
+	neededBy []need // what refers to it
+}
+
+// need is that one manifest comes after another one.
+type need struct {
+	role *role
+	why  string // the field that refers to it
+}
+
+func castOf(manifests []*manifest.Manifest) cast {
+	c := cast{byStack: map[stackidentity.Identity]*role{}}
+	members, err := provision.Order(manifests)
+	if err != nil {
+		return c // the command tells the error
+	}
+	targets := make([]proto.Message, len(members))
+	for i, member := range members {
+		targets[i] = member.Manifest.Target
+		role := &role{manifest: member.Manifest, stack: member.Identity}
+		c.roles = append(c.roles, role)
+		c.byStack[member.Identity] = role
+	}
+	graph, err := foreignkey.Order(targets)
+	if err != nil {
+		return c
+	}
+	for i, needs := range graph.Needs {
+		fields := map[foreignkey.Key]string{}
+		references, _ := foreignkey.Of(targets[i]) // Order has read them already
+		for _, reference := range references {
+			fields[reference.KeyOf(targets[i])] = reference.FieldPath
+		}
+		for _, j := range needs {
+			why, ok := fields[foreignkey.KeyOf(targets[j])]
+			if !ok {
+				why = "metadata.relationships"
+			}
+			c.roles[i].needs = append(c.roles[i].needs, need{c.roles[j], why})
+			c.roles[j].neededBy = append(c.roles[j].neededBy, need{c.roles[i], why})
+		}
+	}
+	return c
+}
+
+// role is the manifest of a stack; nil when it is none of the command's.
+func (c cast) role(stack stackidentity.Identity) *role { return c.byStack[stack] }
+
 // name is what a stack is called: the manifest's kind and name.
-func (p *progress) name(stack stackidentity.Identity) string {
-	if name, ok := p.names[stack]; ok {
-		return name
+func (c cast) name(stack stackidentity.Identity) string {
+	if role := c.role(stack); role != nil {
+		return role.manifest.String()
 	}
 	return stack.String()
 }
@@ -101,49 +234,74 @@ var stackDoing = map[provision.Op]string{
 	"preview the destruction of": "previewing the destruction",
 }
 
-// take prints an event.
-func (p *progress) take(event provision.Event) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	subject := p.name(event.Stack)
-	if event.Resource != "" {
-		subject += ": " + event.Resource
+// lines tell what happens, a line each, to stderr.
+type lines struct {
+	streams Streams
+	paint   func(color, string) string
+	cast    cast
+	last    map[subject]string // the last status of each resource, which is not told twice
+}
+
+func newLines(streams Streams, cast cast) *lines {
+	return &lines{streams: streams, paint: painter(streams.ErrTerminal, streams.Getenv), cast: cast, last: map[subject]string{}}
+}
+
+func (*lines) beat(time.Time) {}
+func (*lines) close()         {}
+
+func (l *lines) name(event provision.Event) string {
+	if event.Resource == "" {
+		return l.cast.name(event.Stack)
 	}
+	return l.cast.name(event.Stack) + ": " + event.Resource
+}
+
+func (l *lines) still(r running, now time.Time) {
+	words := doing
+	if r.event.Resource == "" {
+		words = stackDoing
+	}
+	text := fmt.Sprintf("still %s, %s so far", word(words, r.event.Op), now.Sub(r.event.Time).Round(time.Second))
+	if r.status != "" {
+		text += ": " + r.status
+	}
+	l.line(levelInfo, "%s: %s", l.name(r.event), text)
+}
+
+func (l *lines) take(event provision.Event) {
+	subject := l.name(event)
 	switch event.Kind {
 	case provision.EventStackStarted:
-		p.line("%s: %s", subject, word(stackDoing, event.Op))
+		l.line(levelInfo, "%s: %s", subject, word(stackDoing, event.Op))
+	case provision.EventStackDone:
+		l.line(levelDebug, "%s: done with %s%s", subject, word(stackDoing, event.Op), after(event.Elapsed))
+	case provision.EventStackFailed:
+		l.line(levelInfo, "%s: %s%s", subject, l.paint(red, "failed"), after(event.Elapsed))
 	case provision.EventResourceStarted:
-		p.running[subject] = running{doing: word(doing, event.Op), since: event.Time, told: event.Time}
 		if event.Op != provision.OpRefresh {
-			p.line("%s: %s", subject, word(doing, event.Op))
+			l.line(levelInfo, "%s: %s", subject, word(doing, event.Op))
 		}
 	case provision.EventResourceStatus:
-		if p.last[subject] != event.Message {
-			p.last[subject] = event.Message
-			if r, ok := p.running[subject]; ok {
-				r.told = event.Time
-				p.running[subject] = r
-			}
-			p.line("%s: %s", subject, event.Message)
+		if key := subjectOf(event); l.last[key] != event.Message {
+			l.last[key] = event.Message
+			l.line(levelInfo, "%s: %s", subject, event.Message)
 		}
 	case provision.EventResourceDone:
-		delete(p.running, subject)
 		if text, ok := done[event.Op]; ok {
-			p.line("%s: %s%s", subject, text, after(event.Elapsed))
+			l.line(levelInfo, "%s: %s%s", subject, text, after(event.Elapsed))
 		}
 	case provision.EventResourceFailed:
-		delete(p.running, subject)
-		p.line("%s: %s%s", subject, p.paint(red, "failed"), after(event.Elapsed))
+		l.line(levelInfo, "%s: %s%s", subject, l.paint(red, "failed"), after(event.Elapsed))
 	case provision.EventWarning:
-		p.line("%s %s: %s", p.paint(yellow, "warning:"), subject, event.Message)
+		l.line(levelWarn, "%s %s: %s", l.paint(yellow, "warning:"), subject, event.Message)
 	case provision.EventInfo:
-		p.line("%s: %s", subject, event.Message)
+		l.line(levelInfo, "%s: %s", subject, event.Message)
 	}
 	// Errors are told once, at the end, by the error of the command.
 }
 
-func (p *progress) line(format string, args ...any) {
-	_, _ = fmt.Fprintf(p.streams.Err, format+"\n", args...)
+func (l *lines) line(level level, format string, args ...any) {
+	_, _ = fmt.Fprintf(l.streams.at(level), format+"\n", args...)
 }
 
 func word(words map[provision.Op]string, op provision.Op) string {

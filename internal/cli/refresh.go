@@ -26,7 +26,7 @@ func newRefresh(streams Streams) *cobra.Command {
 	}
 	options.manifests.bind(cmd)
 	options.cloud.bind(cmd)
-	options.output.bind(cmd)
+	options.output.bindEvents(cmd)
 	// Refresh changes nothing in the cloud and asks nothing; scripts pass the flag to all commands alike.
 	cmd.Flags().BoolP("yes", "y", false, "accepted, and not needed: a refresh asks nothing")
 	cmd.Flags().StringArrayVar(&options.created, "created", nil,

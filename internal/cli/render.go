@@ -73,8 +73,9 @@ func (v resultView) member(stack stackidentity.Identity) *manifest.Manifest {
 
 // renderResults writes the results of a command, of those manifests that were begun where it failed, and returns its error.
 func renderResults(streams Streams, output outputFlags, view resultView) error {
+	still(streams.Err)
 	if output.format == outputJSON {
-		if err := writeJSON(streams, view.document()); err != nil {
+		if err := writeResult(streams, view.document()); err != nil {
 			return err
 		}
 		if view.err != nil {

@@ -70,7 +70,7 @@ func (s *session) tellPlugins(streams Streams, manifests []*manifest.Manifest) e
 		if err != nil {
 			return usageError(err.Error())
 		}
-		_, _ = fmt.Fprintln(streams.Err, plugin)
+		_, _ = fmt.Fprintln(streams.at(levelInfo), plugin)
 	}
 	return nil
 }
@@ -92,7 +92,7 @@ func emulatedDirectory(streams Streams) (string, error) {
 
 // openEngine makes the engine, with the Pulumi CLI that is found or built.
 func openEngine(ctx context.Context, streams Streams, flags cloudFlags, progress *progress) (*provision.Engine, error) {
-	cli, err := pulumicli.Find(ctx, pulumicli.Options{Getenv: streams.Getenv, Progress: streams.Err})
+	cli, err := pulumicli.Find(ctx, pulumicli.Options{Getenv: streams.Getenv, Progress: streams.at(levelInfo)})
 	if err != nil {
 		return nil, err
 	}

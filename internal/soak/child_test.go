@@ -74,7 +74,8 @@ func planton(command Command, manifests string) int {
 			return code
 		}
 		var result struct{ Changed *bool }
-		if err := json.Unmarshal(output.Bytes(), &result); err != nil || result.Changed == nil {
+		events := bytes.Split(bytes.TrimSpace(output.Bytes()), []byte("\n"))
+		if err := json.Unmarshal(events[len(events)-1], &result); err != nil || result.Changed == nil {
 			fmt.Fprintf(os.Stderr, "the result of planton %s cannot be read: %v\n", look[0], err)
 			return 1
 		}

@@ -101,8 +101,7 @@ var exitNames = map[int]string{
 
 // report tells an error: to stderr for people, and with -o json also to stdout, where a program looks.
 func report(streams Streams, command *cobra.Command, err error) {
-	code := ExitCode(err)
-	writeError(streams, command, err, code)
+	writeError(streams, command, err)
 	var told *toldError
 	if errors.As(err, &told) || command == nil {
 		return // the command's own JSON has it
@@ -136,11 +135,20 @@ func errorDocument(err error) map[string]any {
 		document["message"] = failure.Message
 		document["stack"] = failure.Stack.String()
 		document["operation"] = failure.Operation
+		if failure.Resource != "" {
+			document["resource"] = failure.Resource
+		}
+		if failure.RequestID != "" {
+			document["requestId"] = failure.RequestID
+		}
+	}
+	if hint := hintFor(nil, err, ""); hint != "" {
+		document["hint"] = hint
 	}
 	return document
 }
 
-func writeError(streams Streams, command *cobra.Command, err error, code int) {
+func writeError(streams Streams, command *cobra.Command, err error) {
 	paint := painter(streams.ErrTerminal, streams.Getenv)
 	var invalid *manifest.Error
 	if errors.As(err, &invalid) {
@@ -156,28 +164,13 @@ func writeError(streams Streams, command *cobra.Command, err error, code int) {
 		return
 	}
 	_, _ = fmt.Fprintf(streams.Err, "%s %s\n", paint(red, "error:"), err)
-	if hint := hintFor(command, err, code); hint != "" {
-		_, _ = fmt.Fprintf(streams.Err, "hint: %s\n", hint)
-	}
-}
-
-// hintFor is what to do about an error that does not say so itself.
-func hintFor(command *cobra.Command, err error, code int) string {
 	var failure *provision.Error
-	switch {
-	case code == ExitUsage && command != nil:
-		return command.CommandPath() + " --help"
-	case !errors.As(err, &failure):
-		return ""
+	if errors.As(err, &failure) && streams.settings != nil {
+		if role := streams.settings.cast.role(failure.Stack); role != nil {
+			_, _ = fmt.Fprintf(streams.Err, "  at %s: %s\n", role.manifest.Source, role.manifest)
+		}
 	}
-	switch failure.Kind {
-	case provision.Credentials:
-		return "the cloud did not accept the token: it may have expired; give a new one in CIVO_TOKEN or DIGITALOCEAN_TOKEN, in the provider config or in the credentials file"
-	case provision.Unreachable:
-		return "nothing is lost: what was done is recorded; run the command again when the API answers"
-	case provision.Conflict:
-		return "wait until that process has ended, and run the command again"
-	default:
-		return ""
+	if hint := hintFor(command, err, streams.again()); hint != "" {
+		_, _ = fmt.Fprintf(streams.Err, "hint: %s\n", hint)
 	}
 }

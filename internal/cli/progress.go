@@ -53,6 +53,9 @@ const heartbeat = 30 * time.Second
 
 func newProgress(streams Streams, manifests []*manifest.Manifest) *progress {
 	cast := castOf(manifests)
+	if streams.settings != nil {
+		streams.settings.cast = cast
+	}
 	p := &progress{running: map[subject]running{}, stop: make(chan struct{})}
 	switch area, live := streams.Err.(*screen); {
 	case streams.events() && streams.OutTerminal:

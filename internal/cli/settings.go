@@ -18,6 +18,8 @@ type settings struct {
 	// args are the arguments of the command line, for the words that tell how to go on.
 	args []string
 
+	cast cast // the manifests of the command, once they were read
+
 	writing sync.Mutex // guards stdout while there are events
 }
 

@@ -51,6 +51,8 @@ const civoRegion = "CIVO_REGION"
 type Error struct {
 	// Message says what is wrong and what to do about it.
 	Message string
+	// NoToken is what to do alone, where nothing else is wrong than that no place has a token; else it is empty.
+	NoToken string
 }
 
 // Error implements error.
@@ -198,8 +200,8 @@ func (r *Resolver) missing(cloud cloud, profile string, named bool) error {
 	if named {
 		where = fmt.Sprintf("give the profile %s one", profile)
 	}
-	return failure("there is no API token for %s: set %s, or pass %s FILE with an apiToken in it, or %s, or try --cloud emulated",
-		cloud.name, cloud.tokens[0], cloud.flag, where)
+	ways := fmt.Sprintf("set %s, or pass %s FILE with an apiToken in it, or %s", cloud.tokens[0], cloud.flag, where)
+	return &Error{Message: fmt.Sprintf("there is no API token for %s: %s, or try --cloud emulated", cloud.name, ways), NoToken: ways}
 }
 
 // profile is the name of the profile to use, and whether somebody named it.

@@ -70,7 +70,12 @@ func (p Plugin) String() string {
 // Plugin tells which plugin provisions the resources of a provider.
 func (e *Engine) Plugin(provider string) (Plugin, error) {
 	_, hasNative := e.options.Native[provider]
-	switch e.options.Plugins {
+	return ChoosePlugin(provider, e.options.Plugins, hasNative, e.options.State.Home)
+}
+
+// ChoosePlugin tells which plugin provisions the resources of a provider. home is PULUMI_HOME, the user's own when empty.
+func ChoosePlugin(provider string, choice Choice, hasNative bool, home string) (Plugin, error) {
+	switch choice {
 	case Native:
 		if !hasNative {
 			return Plugin{}, errors.Errorf("there is no native plugin for %s", provider)
@@ -80,7 +85,7 @@ func (e *Engine) Plugin(provider string) (Plugin, error) {
 		return Plugin{Provider: provider, Choice: Official, Reason: "as asked for"}, nil
 	}
 	if provider != kinds.Civo {
-		if version, ok := e.officialPlugin(provider); ok {
+		if version, ok := InstalledPlugin(provider, home); ok {
 			return Plugin{Provider: provider, Choice: Official, Reason: version + " is installed"}, nil
 		}
 	}
@@ -94,10 +99,9 @@ func (e *Engine) Plugin(provider string) (Plugin, error) {
 	}
 }
 
-// officialPlugin looks for an official plugin in PULUMI_HOME. The natives can be installed there too, under the same name; they
-// are told by the file that their installation leaves.
-func (e *Engine) officialPlugin(provider string) (version string, ok bool) {
-	home := e.options.State.Home
+// InstalledPlugin looks for an official plugin in PULUMI_HOME, the user's own when empty. The natives can be installed there too, under
+// the same name; they are told by the file that their installation leaves.
+func InstalledPlugin(provider, home string) (version string, ok bool) {
 	if home == "" {
 		user, err := os.UserHomeDir()
 		if err != nil {

@@ -147,13 +147,9 @@ func fileURL(directory string) string {
 // attributes (a checksum and the like) are of no use to Pulumi; without them it reads the state.
 // https://github.com/google/go-cloud/blob/master/blob/fileblob/attrs.go
 func (s *State) dropEmptyAttributes() error {
-	backend, err := url.Parse(s.BackendURL)
-	if err != nil || backend.Scheme != "file" || backend.Host != "" {
-		return nil //nolint:nilerr // Pulumi says what is wrong with the URL of a backend
-	}
-	directory := filepath.FromSlash(backend.Path)
-	if runtime.GOOS == "windows" {
-		directory = strings.TrimPrefix(directory, `\`)
+	directory := folderOf(s.BackendURL)
+	if directory == "" {
+		return nil
 	}
 	for _, pattern := range []string{"*.attrs", "stacks/*.attrs", "stacks/*/*.attrs"} {
 		found, err := fs.Glob(os.DirFS(directory), ".pulumi/"+pattern)

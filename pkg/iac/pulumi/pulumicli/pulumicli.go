@@ -52,6 +52,8 @@ type Options struct {
 	Directory string
 	// CacheDirectory is where built CLIs are kept; planton/pulumi in the user's cache directory when empty.
 	CacheDirectory string
+	// NoBuild leaves out the build: a CLI that is not there yet is not found.
+	NoBuild bool
 	// Progress is told, in one line, what takes long; nil for silence.
 	Progress io.Writer
 }
@@ -115,6 +117,13 @@ func Find(ctx context.Context, options Options) (*CLI, error) {
 			return cli, nil
 		}
 		reasons = append(reasons, "there is none in "+options.CacheDirectory)
+		return nil, &NotFoundError{Reasons: reasons}
+	}
+	if options.NoBuild {
+		if cli, ok := cached(options.CacheDirectory, tools.version); ok {
+			return cli, nil
+		}
+		reasons = append(reasons, "version "+tools.version.String()+" is not built yet")
 		return nil, &NotFoundError{Reasons: reasons}
 	}
 	return tools.build(ctx, options)

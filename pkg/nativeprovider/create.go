@@ -118,13 +118,23 @@ func (m *makingOnce) run(ctx context.Context, clock *cloudClock) (string, error)
 	if err := m.goOn(ctx); err != nil {
 		return "", err
 	}
-	switch found, err := m.Find(ctx, m.Name); {
+	name := m.Name
+	switch {
+	case !m.onlyLooks():
+	case m.isEarlier():
+		name = m.entry.Name
+	default:
+		m.lookAgain(ctx, name, append([]time.Duration{0}, lostLooks...)) // reads may be behind
+	}
+	switch found, err := m.Find(ctx, name); {
 	case err != nil:
-		return "", errors.Wrapf(err, "look for a %s of the name %s", m.Kind, m.Name)
+		return "", errors.Wrapf(err, "look for a %s of the name %s", m.Kind, name)
 	case len(found) > 0 && m.doubtful:
 		return "", m.judgeEarlier(found)
 	case len(found) > 0:
 		return "", m.refuse(found[0], "this stack has not made it")
+	case m.onlyLooks():
+		return "", m.nothing()
 	}
 	for sending := 1; ; sending++ {
 		if err := m.write(clock.last()); err != nil {
@@ -155,6 +165,29 @@ func (m *makingOnce) run(ctx context.Context, clock *cloudClock) (string, error)
 			return "", err
 		}
 	}
+}
+
+// onlyLooks tells whether the request must not be sent: what exists is about to be destroyed.
+func (m *makingOnce) onlyLooks() bool { return m.op != nil && m.op.looking != nil }
+
+// nothing is the end of a create that only looks and finds nothing.
+func (m *makingOnce) nothing() error {
+	m.forget()
+	m.op.looking("")
+	return errors.Errorf("there is no %s %s that an earlier run has made", m.Kind, m.Name)
+}
+
+// goneWith ends a create that only looks and finds not even what the object would be in, such as the cluster of a node pool.
+func (o *Operation) goneWith(parent resource.PropertyValue) {
+	if c := o.creating; c != nil {
+		if c.entry != nil && !parent.DeepEquals(resource.NewStringProperty(c.entry.Parent)) {
+			return // it was asked for elsewhere
+		}
+		if err := c.journal.Remove(c.key); err != nil {
+			o.Warn(err.Error())
+		}
+	}
+	o.looking("")
 }
 
 // goOn deals with what an earlier create left. It returns errAdopt when that has made the object.
@@ -470,6 +503,10 @@ func (p *Provider) adopt(
 		return declared.finish(fill(declared.Properties, state, from), resource.PropertyMap{metaKey: metaOf(declared)}, secrets, id)
 	}
 	state = fill(declared.Properties, state, seed)
+	if op.looking != nil {
+		op.looking(id)
+		return plugin.CreateResponse{ID: resource.ID(id), Properties: finished(state, seed), Status: resource.StatusOK}, true, nil
+	}
 	diff := declared.Compare(id, state, inputs)
 	if diff.refusal != nil || diff.Replaces() {
 		cause := diff.refusal

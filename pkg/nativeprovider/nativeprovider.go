@@ -128,6 +128,9 @@ type Operation struct {
 
 	// creating is what a create remembers; nil for other operations, and without a journal.
 	creating *creating
+	// looking is told the id of what an earlier create has made, "" for nothing, by a create that only looks, see Provider.ServeLooking;
+	// nil for one that makes.
+	looking func(id string)
 
 	log func(severity pulumirpc.LogSeverity, message string, ephemeral bool)
 }
@@ -165,6 +168,9 @@ type Provider struct {
 	clientMade bool
 	// shared answers for an instance that the engine did not configure on this connection, see server.go.
 	shared func() (resource.PropertyMap, bool)
+
+	// looked makes it a plugin that only looks, see ServeLooking; nil for an ordinary one.
+	looked func(urn resource.URN, id string)
 }
 
 var _ plugin.GrpcProvider = (*Provider)(nil)
@@ -189,7 +195,7 @@ func New(spec Spec) *Provider {
 // instance is a provider of the same spec with a configuration and a cancellation of its own.
 func (p *Provider) instance() *Provider {
 	stopped, stop := context.WithCancel(context.Background())
-	return &Provider{spec: p.spec, version: p.version, stopped: stopped, stop: stop}
+	return &Provider{spec: p.spec, version: p.version, stopped: stopped, stop: stop, looked: p.looked}
 }
 
 // Spec is what the plugin was made of, getPlugin included. It must not be changed.
@@ -313,6 +319,9 @@ func (p *Provider) operation(
 		defer cancel()
 		_ = engine.log(logCtx, severity, urn, message, ephemeral)
 	}}
+	if p.looked != nil {
+		op.looking = func(id string) { p.looked(urn, id) }
+	}
 	return ctx, op, func() {
 		detach()
 		cancelTimeout()

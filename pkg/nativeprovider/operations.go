@@ -52,6 +52,9 @@ func (p *Provider) Create(ctx context.Context, request plugin.CreateRequest) (pl
 		if err == nil {
 			err = errors.New("the cloud returned no id")
 		}
+		if IsNotFound(err) && op.looking != nil {
+			op.goneWith(inputs[declared.Parent])
+		}
 		return plugin.CreateResponse{}, err
 	}
 	state = fill(declared.Properties, state, inputs)
@@ -174,6 +177,10 @@ func (p *Provider) Update(ctx context.Context, request plugin.UpdateRequest) (pl
 	defer done()
 	if op.Client, err = p.makeClient(ctx); err != nil {
 		return plugin.UpdateResponse{}, err
+	}
+	if op.looking != nil {
+		op.looking(id)
+		return plugin.UpdateResponse{Properties: request.OldOutputs, Status: resource.StatusOK}, nil
 	}
 	if err := p.recorded(declared, request.URN, request.ID, old); err != nil {
 		op.Warn(err.Error())

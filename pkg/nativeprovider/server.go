@@ -37,6 +37,15 @@ func (p *Provider) ServeJournaled(ctx context.Context, directory string) (port i
 	return journaled.Serve(ctx)
 }
 
+// ServeLooking is ServeJournaled of a plugin that makes and changes nothing, for what is about to be destroyed. A create takes what an
+// earlier create of the resource has made, as it is; looked is told its id. Where there is nothing, looked is told "", the create fails,
+// and the journal has nothing of it any more. An update leaves everything as it is.
+func (p *Provider) ServeLooking(ctx context.Context, directory string, looked func(urn resource.URN, id string)) (port int, err error) {
+	looking := p.instance()
+	looking.spec.Journal, looking.looked = directory, looked
+	return looking.Serve(ctx)
+}
+
 // start serves until ctx ends; engine, if any, is the engine that started this process. done gets the error that ended the server, nil for ctx.
 func (p *Provider) start(ctx context.Context, engine *host) (done <-chan error, port int, err error) {
 	instances := &instances{template: p, engine: engine}

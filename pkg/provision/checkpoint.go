@@ -42,6 +42,11 @@ func (c *checkpoint) pending(kind apitype.OperationType) []apitype.ResourceV3 {
 	return found
 }
 
+// has tells whether a resource has that id.
+func (c *checkpoint) has(urn, id string) bool {
+	return slices.ContainsFunc(c.Resources, func(r apitype.ResourceV3) bool { return string(r.URN) == urn && string(r.ID) == id })
+}
+
 // ofOperation is the CLI for one operation on a stack. It answers what the Automation API asks after an operation, and what nobody
 // looks at: each question would start the CLI once more. To select a stack it reads the stack's state, which tells as well whether
 // there is one: every other command is told the stack, so that a selection would change nothing but a file in the user's home.

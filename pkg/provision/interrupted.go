@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/pkg/errors"
 	"github.com/pulumi/pulumi/sdk/v3/go/auto"
@@ -14,6 +15,7 @@ import (
 	"github.com/pulumi/pulumi/sdk/v3/go/auto/optrefresh"
 	"github.com/pulumi/pulumi/sdk/v3/go/auto/optup"
 	"github.com/pulumi/pulumi/sdk/v3/go/common/apitype"
+	"github.com/pulumi/pulumi/sdk/v3/go/common/resource"
 
 	"github.com/plantonhq/project-planton/pkg/nativeprovider/journal"
 )
@@ -47,17 +49,7 @@ func (o *ongoing) goOn(ctx context.Context, run run, begun bool) (result *Result
 		return result, err
 	}
 	if targets := o.targets(ids, unknown); run.destroys && len(targets) > 0 {
-		err = o.unlocked(ctx, func() (err error) {
-			result, err = o.adopt(ctx, targets)
-			return err
-		})
-		if err == nil {
-			_, err = auto.SelectStack(ctx, o.selected.Name(), o.selected.Workspace())
-		}
-		if err == nil {
-			found, err = o.command.checkpoint()
-		}
-		if err != nil {
+		if result, found, err = o.adopt(ctx, targets); err != nil {
 			return result, err
 		}
 	}
@@ -148,12 +140,96 @@ func (o *ongoing) targets(ids map[string]string, unknown []apitype.ResourceV3) [
 	return targets
 }
 
-// adopt takes objects into the state: the plugin's create looks for them, and proves that they are ours.
-func (o *ongoing) adopt(ctx context.Context, targets []string) (*Result, error) {
-	return o.recorded(func(stream chan<- events.EngineEvent) error {
-		_, err := o.selected.Up(ctx, optup.EventStreams(stream), optup.SuppressProgress(), optup.Color(colorNever), optup.Target(targets))
+// adopt takes into the state what exists of the targets, and returns the state after that. The plugin looks for them, proves that they are
+// ours, and makes nothing: of what does not exist, its journal and the state that is written next have nothing any more.
+func (o *ongoing) adopt(ctx context.Context, targets []string) (*Result, *checkpoint, error) {
+	var mu sync.Mutex
+	looked := map[string]string{} // ids by URN, "" for nothing
+	plugin, err := o.engine.serveLooking(ctx, o.plugin.Provider, func(urn resource.URN, id string) {
+		mu.Lock()
+		defer mu.Unlock()
+		looked[string(urn)] = id
+	})
+	if err != nil {
+		return &Result{Stack: o.stack.Identity, Changes: map[Op]int{}}, nil, err
+	}
+	defer plugin.stop()
+	workspace := o.selected.Workspace()
+	ordinary := workspace.GetEnvVars()[environmentDebugProviders]
+	workspace.SetEnvVar(environmentDebugProviders, plugin.debugProviders)
+	defer workspace.SetEnvVar(environmentDebugProviders, ordinary)
+
+	// That a create finds nothing is an error for the engine, and none for the user: what was found is told below.
+	silent := &ongoing{engine: &Engine{options: o.engine.options, secrets: o.engine.secrets}, stack: o.stack}
+	silent.engine.options.OnEvent = nil
+	var result *Result
+	err = o.unlocked(ctx, func() (err error) {
+		result, err = silent.recorded(func(stream chan<- events.EngineEvent) error {
+			_, err := o.selected.Up(ctx, optup.EventStreams(stream), optup.SuppressProgress(), optup.Color(colorNever),
+				optup.Target(targets), optup.ContinueOnError())
+			return err
+		})
 		return err
 	})
+	for _, diagnostic := range result.Diagnostics {
+		if diagnostic.Severity == "warning" {
+			o.tell(EventWarning, diagnostic.Resource, diagnostic.Message)
+		}
+	}
+	if err != nil && (ctx.Err() != nil || o.command.wasKilled() || isLocked(err)) {
+		return result, nil, err
+	}
+	if _, err := auto.SelectStack(ctx, o.selected.Name(), workspace); err != nil {
+		return result, nil, err
+	}
+	after, stateErr := o.command.checkpoint()
+	if stateErr != nil {
+		return result, nil, stateErr
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	for _, urn := range targets {
+		id, known := looked[urn]
+		switch {
+		case known && id == "":
+			o.tell(EventInfo, nameOf(urn), "it does not exist: there is nothing to destroy")
+		case err == nil || known && after.has(urn, id):
+		case o.wentWithParent(urn, looked):
+			o.tell(EventInfo, nameOf(urn), "it does not exist, because what it was a part of does not")
+			if err := o.dropFromJournal(urn); err != nil {
+				return result, nil, err
+			}
+		default:
+			return result, nil, err
+		}
+	}
+	return result, after, nil
+}
+
+// wentWithParent tells whether an object is gone because what it was a part of is, as a node pool with its cluster: the engine does not
+// come to it then.
+func (o *ongoing) wentWithParent(urn string, looked map[string]string) bool {
+	for _, entry := range o.unrecorded {
+		for _, parent := range o.unrecorded {
+			if id, known := looked[parent.URN]; entry.URN == urn && known && id == "" && parent.ID != "" && parent.ID == entry.Parent {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// dropFromJournal removes what the journal has of a resource whose object does not exist.
+func (o *ongoing) dropFromJournal(urn string) error {
+	for _, entry := range o.unrecorded {
+		if entry.URN != urn {
+			continue
+		}
+		if err := journal.Open(o.engine.options.State.Creates).Remove(entry.Key()); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // write takes the creations that began and never ended out of the state. What has an id stays in it as a resource.
@@ -185,9 +261,7 @@ func (o *ongoing) lookForUnrecorded(state *checkpoint) error {
 	}
 	asked, err := o.engine.options.State.askedFor(o.stack.Identity)
 	o.unrecorded = slices.DeleteFunc(asked, func(entry journal.Entry) bool {
-		return slices.ContainsFunc(state.Resources, func(r apitype.ResourceV3) bool {
-			return entry.ID != "" && string(r.URN) == entry.URN && string(r.ID) == entry.ID
-		})
+		return entry.ID != "" && state.has(entry.URN, entry.ID)
 	})
 	return err
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/pulumi/pulumi/sdk/v3/go/common/resource"
 
 	"github.com/plantonhq/project-planton/pkg/iac/pulumi/pulumicli"
+	"github.com/plantonhq/project-planton/pkg/nativeprovider/journal"
 )
 
 // killed runs an operation on an engine that is killed, as with kill -9, in the middle of the next request to the cloud; meanwhile is
@@ -185,7 +186,7 @@ func TestTellCreated(t *testing.T) {
 }
 
 // TestDestroyWithoutJournal destroys after a creation that was killed, where no journal tells what became of it: it is on another machine,
-// say. The plugin is asked to create what it may have created, and refuses at first because it has: nothing is forgotten.
+// say. Nothing is made, and what cannot be proven to be ours is neither taken nor forgotten.
 func TestDestroyWithoutJournal(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -194,16 +195,53 @@ func TestDestroyWithoutJournal(t *testing.T) {
 		_, err := e.Up(t.Context(), stack)
 		return err
 	})
-	w.fails["main"] = errors.New("there is another one of that name")
-	if _, err := w.Destroy(t.Context(), stack); err == nil || !strings.Contains(err.Error(), "another one of that name") {
-		t.Errorf("got error %v, want the plugin's", err)
+	if err := os.RemoveAll(w.options.State.Creates); err != nil {
+		t.Fatal(err)
 	}
-	if pending := w.stateOf(t).pending(apitype.OperationTypeCreating); len(pending) != 1 {
-		t.Errorf("a destroy that failed forgot the creation: %v", pending)
+	w.things["stranger"] = resource.PropertyMap{"label": resource.NewStringProperty("main")}
+	if _, err := w.Destroy(t.Context(), stack); err == nil || !strings.Contains(err.Error(), "(id stranger), and it is not this resource's") {
+		t.Errorf("got error %v, want one that names what is there", err)
 	}
-	delete(w.fails, "main")
-	if _, err := w.Destroy(t.Context(), stack); err != nil || len(w.things) != 0 {
-		t.Errorf("error %v, things %v", err, w.things)
+	if pending := w.stateOf(t).pending(apitype.OperationTypeCreating); len(pending) != 1 || len(w.things) != 1 {
+		t.Errorf("a destroy that failed forgot the creation, or took the stranger: %v, %v", pending, w.things)
+	}
+	clear(w.things)
+	if _, err := w.Destroy(t.Context(), stack); err != nil || len(w.things) != 0 || w.next != 0 {
+		t.Errorf("error %v, things %v, of which %d were made", err, w.things, w.next)
+	}
+	if !w.told("it does not exist: there is nothing to destroy") {
+		t.Errorf("the creation was settled in silence: %v", w.events)
+	}
+}
+
+// TestDestroyMakesNothing destroys and refreshes where the journal tells of an object that is no more, and the state of none.
+func TestDestroyMakesNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	stack := stackOf(t, vpc(t, "main", "main", "fra1"), testToken)
+	w.fails["main"] = errors.New("not today")
+	if _, err := w.Up(t.Context(), stack); err == nil {
+		t.Fatal("the stack was to be made without its resource")
+	}
+	clear(w.fails)
+	entry := journal.Entry{
+		URN: "urn:pulumi:main::civovpc::civo:index/thing:Thing::network", Kind: "thing", Name: "main", ID: "main-7",
+	}
+	creates := journal.Open(w.options.State.Creates)
+	if err := creates.Write(entry); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Refresh(t.Context(), stack); err != nil || w.next != 0 {
+		t.Errorf("refresh: error %v, %d things made", err, w.next)
+	}
+	if _, err := w.Destroy(t.Context(), stack); err != nil || w.next != 0 || len(w.things) != 0 {
+		t.Errorf("destroy: error %v, %d things made, %v left", err, w.next, w.things)
+	}
+	if left, err := creates.URNs(); err != nil || len(left) != 0 {
+		t.Errorf("the journal still has %v, %v", left, err)
+	}
+	if !w.told("it does not exist: there is nothing to destroy") {
+		t.Errorf("the entry was settled in silence: %v", w.events)
 	}
 }
 

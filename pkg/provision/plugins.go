@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/pkg/errors"
+	"github.com/pulumi/pulumi/sdk/v3/go/common/resource"
 
 	"github.com/plantonhq/project-planton/pkg/kinds"
 )
@@ -50,6 +51,13 @@ type NativePlugin interface {
 type journaledPlugin interface {
 	// ServeJournaled is Serve with that folder.
 	ServeJournaled(ctx context.Context, directory string) (port int, err error)
+}
+
+// lookingPlugin is a native plugin that can be asked what became of creates, without making anything.
+type lookingPlugin interface {
+	// ServeLooking is Serve of a plugin that only looks: a create takes what an earlier one has made, and fails where there is nothing.
+	// looked is told the id, "" for nothing.
+	ServeLooking(ctx context.Context, directory string, looked func(urn resource.URN, id string)) (port int, err error)
 }
 
 // Plugin is the plugin that provisions a provider's resources.
@@ -130,6 +138,9 @@ func InstalledPlugin(provider, home string) (version string, ok bool) {
 // NativeMarker is the file in a plugin's folder that tells a native plugin from the official one.
 const NativeMarker = ".native"
 
+// environmentDebugProviders tells the engine where plugins are served already, as NAME:PORT.
+const environmentDebugProviders = "PULUMI_DEBUG_PROVIDERS"
+
 // servedPlugins are the native plugins that run for one operation.
 type servedPlugins struct {
 	debugProviders string
@@ -146,12 +157,27 @@ func (e *Engine) servePlugin(ctx context.Context, provider string) (*servedPlugi
 	if plugin.Choice != Native {
 		return &servedPlugins{stop: func() {}}, nil
 	}
-	// The plugin outlives a canceled operation: the engine tells it to cancel, and must hear what became of its requests.
-	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	serve := e.options.Native[provider].Serve
 	if journaled, ok := e.options.Native[provider].(journaledPlugin); ok && e.options.State.Creates != "" {
 		serve = func(ctx context.Context) (int, error) { return journaled.ServeJournaled(ctx, e.options.State.Creates) }
 	}
+	return serveNative(ctx, provider, serve)
+}
+
+// serveLooking starts the native plugin of a provider as one that makes nothing.
+func (e *Engine) serveLooking(ctx context.Context, provider string, looked func(urn resource.URN, id string)) (*servedPlugins, error) {
+	looking, ok := e.options.Native[provider].(lookingPlugin)
+	if !ok {
+		return nil, errors.Errorf("the native plugin for %s cannot look for what an earlier run has made", provider)
+	}
+	return serveNative(ctx, provider, func(ctx context.Context) (int, error) {
+		return looking.ServeLooking(ctx, e.options.State.Creates, looked)
+	})
+}
+
+func serveNative(ctx context.Context, provider string, serve func(context.Context) (int, error)) (*servedPlugins, error) {
+	// The plugin outlives a canceled operation: the engine tells it to cancel, and must hear what became of its requests.
+	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	port, err := serve(serving)
 	if err != nil {
 		stop()

@@ -170,7 +170,7 @@ func (e *Engine) open(
 			return nil, errors.Wrap(firstError(err, w.close()), "start the provider plugin")
 		}
 		if w.plugins.debugProviders != "" {
-			environment["PULUMI_DEBUG_PROVIDERS"] = w.plugins.debugProviders
+			environment[environmentDebugProviders] = w.plugins.debugProviders
 			// The engine would look for the official plugin of the same name on the network, and wait.
 			environment["PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION"] = "true"
 		}

@@ -92,14 +92,22 @@ func (w *world) plugin() *nativeprovider.Provider {
 			if err := check(ctx, op, label); err != nil {
 				return "", nil, err
 			}
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			w.next++
-			id := fmt.Sprintf("%s-%d", label, w.next)
 			state := in.Copy()
 			state["password"] = resource.NewStringProperty("password-of-" + label)
-			w.things[id] = state
-			return id, state, nil
+			id, err := op.MakeOnce(ctx, nativeprovider.Making{
+				Kind: "thing", Name: label,
+				Find: func(_ context.Context, label string) ([]nativeprovider.Found, error) { return w.find(label), nil },
+				Post: func(context.Context) (string, error) {
+					w.mu.Lock()
+					defer w.mu.Unlock()
+					w.next++
+					id := fmt.Sprintf("%s-%d", label, w.next)
+					w.things[id] = state
+					return id, nil
+				},
+				Refused: func(error) bool { return true }, Taken: func(error) bool { return false },
+			})
+			return id, state, err
 		},
 		Read: func(ctx context.Context, op *nativeprovider.Operation, id string, _ resource.PropertyMap) (string, resource.PropertyMap, error) {
 			if err := check(ctx, op, "read"); err != nil {
@@ -142,6 +150,18 @@ func (w *world) plugin() *nativeprovider.Provider {
 		},
 		Resources: map[tokens.Type]*nativeprovider.Resource{"civo:index/thing:Thing": thing},
 	})
+}
+
+// find finds things by their label.
+func (w *world) find(label string) (found []nativeprovider.Found) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for id, state := range w.things {
+		if state["label"].StringValue() == label {
+			found = append(found, nativeprovider.Found{ID: id, State: state})
+		}
+	}
+	return found
 }
 
 // labels are the labels of all things, in no order.

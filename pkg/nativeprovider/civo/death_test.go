@@ -21,17 +21,25 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/plantonhq/project-planton/pkg/nativeprovider"
 	"github.com/plantonhq/project-planton/pkg/nativeprovider/journal"
 )
 
 // start puts a new instance of the plugin, with a journal, in the place of the one that there was.
 func (b *bench) start(directory string) {
 	b.t.Helper()
+	b.startAs(func(ctx context.Context, provider *nativeprovider.Provider) (int, error) {
+		return provider.ServeJournaled(ctx, directory)
+	})
+}
+
+func (b *bench) startAs(serve func(context.Context, *nativeprovider.Provider) (port int, err error)) {
+	b.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	b.t.Cleanup(cancel)
-	port, err := newProvider("1.2.3", func(c *client) {
+	port, err := serve(ctx, newProvider("1.2.3", func(c *client) {
 		c.http = &http.Client{Transport: retrying(c.token, 2, time.Millisecond, time.Second)}
-	}).ServeJournaled(ctx, directory)
+	}))
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -266,6 +274,70 @@ func TestACreateThatDiedIsGoneOnWith(t *testing.T) {
 				}
 				if err := subject.delete(context.Background()); err != nil {
 					t.Error(err)
+				}
+			})
+		}
+	}
+}
+
+// TestWhatIsToBeDestroyedIsOnlyLookedFor: a plugin that only looks takes what a create that died has made, and never makes it.
+func TestWhatIsToBeDestroyedIsOnlyLookedFor(t *testing.T) {
+	t.Parallel()
+	for kind, s := range subjects {
+		for point, want := range map[string]string{
+			"before the request": "nothing", "answer lost": "the object", "answered": "the object", "answered, and deleted since": "nothing",
+		} {
+			t.Run(kind+", "+point, func(t *testing.T) {
+				t.Parallel()
+				b, directory := newBench(t, benchOptions{}), t.TempDir()
+				program := s.program(b)
+				b.start(directory)
+				subject := b.object(s.typ, "subject")
+				if death, deleted := strings.CutSuffix(point, ", and deleted since"); deleted || death == "answered" {
+					inputs, _ := subject.check(program)
+					if err := subject.create(context.Background(), inputs); err != nil {
+						t.Fatal(err)
+					}
+					if deleted {
+						b.start(t.TempDir()) // somebody else deletes it: the entry stays
+						if err := subject.delete(context.Background()); err != nil {
+							t.Fatal(err)
+						}
+					}
+				} else {
+					subject.die(s, point, directory, program)
+				}
+				if n := len(journalFiles(directory)); n != 1 {
+					t.Fatalf("%d entries after the death, want 1", n)
+				}
+
+				var found []string
+				b.startAs(func(ctx context.Context, provider *nativeprovider.Provider) (int, error) {
+					return provider.ServeLooking(ctx, directory, func(_ resource.URN, id string) { found = append(found, id) })
+				})
+				b.setIntercept(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+					if r.Method != http.MethodGet {
+						t.Errorf("asked for %s %s", r.Method, r.URL)
+					}
+					next.ServeHTTP(w, r)
+				})
+				looking := b.object(s.typ, "subject")
+				_, err := looking.up(context.Background(), program)
+				b.setIntercept(nil)
+				if len(found) != 1 || found[0] != looking.id {
+					t.Errorf("told of %q, and the id is %q", found, looking.id)
+				}
+				if want == "nothing" {
+					if err == nil || !strings.Contains(err.Error(), "there is no") || len(journalFiles(directory)) != 0 {
+						t.Errorf("error %v, entries %v; want none to stay of what is not there", err, journalFiles(directory))
+					}
+					return
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := looking.delete(context.Background()); err != nil || s.count(b) != 0 || len(journalFiles(directory)) != 0 {
+					t.Errorf("deleted: error %v, %d objects, entries %v", err, s.count(b), journalFiles(directory))
 				}
 			})
 		}

@@ -22,6 +22,8 @@ const (
 
 	outputText = "text"
 	outputJSON = "json"
+	outputYAML = "yaml"
+	outputEnv  = "env"
 
 	// environmentTimeScale is how long things take on the emulated clouds, where no flag says so.
 	environmentTimeScale = "PLANTON_CLOUD_TIME_SCALE"

@@ -2,11 +2,9 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 
-	"github.com/pkg/errors"
 	"github.com/spf13/cobra"
 
 	"github.com/plantonhq/project-planton/pkg/provision"
@@ -27,12 +25,13 @@ func newOutputs(streams Streams) *cobra.Command {
 		Long: "Show the outputs of a resource that was applied, or one of them alone. KIND may be written in any case, and in the plural.\n" +
 			"--org and --env choose among resources of one name.",
 		Example: "  planton outputs civokubernetesclusters/prod\n" +
-			"  planton outputs civokubernetesclusters/prod kubeconfig_b64 --show-secrets | base64 -d >prod.kubeconfig",
+			"  planton outputs civokubernetesclusters/prod kubeconfig_b64 --show-secrets | base64 -d >prod.kubeconfig\n" +
+			"  eval \"$(planton outputs civokubernetesclusters/prod -o env)\" && echo \"$API_SERVER_ENDPOINT\"",
 		Args: arguments(cobra.RangeArgs(1, 2)),
 		RunE: func(cmd *cobra.Command, args []string) error { return options.run(cmd.Context(), streams, cmd, args) },
 	}
 	options.cloud.bindCloud(cmd)
-	options.output.bind(cmd)
+	options.output.bind(cmd, outputText, outputJSON, outputYAML, outputEnv)
 	options.resource.bind(cmd)
 	cmd.Flags().BoolVar(&options.showSecrets, "show-secrets", false, "show the values of secret outputs")
 	return cmd
@@ -60,8 +59,13 @@ func (o *outputsOptions) run(ctx context.Context, streams Streams, cmd *cobra.Co
 	if len(args) == 2 {
 		return o.writeOne(streams, outputs, args[1])
 	}
-	if o.output.format == outputJSON {
+	switch o.output.format {
+	case outputJSON:
 		return writeJSON(streams, outputsDocument(outputs, o.showSecrets))
+	case outputYAML:
+		return writeYAML(streams, outputsDocument(outputs, o.showSecrets))
+	case outputEnv:
+		return writeEnvironment(streams.Out, streams.Err, outputs, o.showSecrets)
 	}
 	writeOutputs(streams.Out, "", outputs, o.showSecrets)
 	return nil
@@ -76,17 +80,18 @@ func (o *outputsOptions) writeOne(streams Streams, outputs provision.Outputs, na
 	if output.Secret && !o.showSecrets {
 		return usageError(name + " is a secret; pass --show-secrets to see it")
 	}
-	if o.output.format == outputJSON {
+	switch o.output.format {
+	case outputJSON:
 		return writeJSON(streams, output.Value)
+	case outputYAML:
+		return writeYAML(streams, output.Value)
+	case outputEnv:
+		return writeEnvironment(streams.Out, streams.Err, provision.Outputs{name: output}, o.showSecrets)
 	}
-	if text, ok := output.Value.(string); ok {
-		_, _ = fmt.Fprintln(streams.Out, text)
-		return nil
-	}
-	encoded, err := json.Marshal(output.Value)
+	text, err := plainText(output.Value)
 	if err != nil {
-		return errors.Wrap(err, "write the output")
+		return err
 	}
-	_, _ = fmt.Fprintln(streams.Out, string(encoded))
+	_, _ = fmt.Fprintln(streams.Out, text)
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/pkg/errors"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/plantonhq/project-planton/pkg/kinds"
 	"github.com/plantonhq/project-planton/pkg/manifest"
@@ -350,6 +351,13 @@ func writeJSON(streams Streams, document any) error {
 	encoder.SetIndent("", "  ")
 	encoder.SetEscapeHTML(false)
 	return errors.Wrap(encoder.Encode(document), "write json")
+}
+
+// writeYAML writes what writeJSON would, as YAML.
+func writeYAML(streams Streams, document any) error {
+	encoder := yaml.NewEncoder(streams.Out)
+	encoder.SetIndent(2)
+	return errors.Wrap(encoder.Encode(document), "write yaml")
 }
 
 // readSecrets puts the values of secrets into results, which the engine's events do not tell.

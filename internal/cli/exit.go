@@ -10,6 +10,7 @@ import (
 
 	"github.com/plantonhq/project-planton/pkg/credentials"
 	"github.com/plantonhq/project-planton/pkg/foreignkey"
+	"github.com/plantonhq/project-planton/pkg/kubeconfig"
 	"github.com/plantonhq/project-planton/pkg/manifest"
 	"github.com/plantonhq/project-planton/pkg/provision"
 	"github.com/plantonhq/project-planton/pkg/provision/emulatedcloud"
@@ -51,6 +52,8 @@ func ExitCode(err error) int {
 		cycle    *foreignkey.CycleError
 		invalid  *manifest.Error
 		locked   *emulatedcloud.LockedError
+		written  *kubeconfig.LockedError
+		foreign  *kubeconfig.ForeignError
 	)
 	switch {
 	case err == nil:
@@ -70,8 +73,10 @@ func ExitCode(err error) int {
 			}
 		}
 		return ExitReference
-	case errors.As(err, &locked):
+	case errors.As(err, &locked) || errors.As(err, &written):
 		return ExitLocked
+	case errors.As(err, &foreign):
+		return ExitRefused
 	}
 	switch provision.KindOf(err) {
 	case provision.Invalid:

@@ -1,12 +1,14 @@
 package cli
 
 import (
+	"fmt"
 	"regexp"
 	"strings"
 
 	"github.com/pkg/errors"
 	"github.com/spf13/cobra"
 
+	"github.com/plantonhq/project-planton/pkg/kubeconfig"
 	"github.com/plantonhq/project-planton/pkg/provision"
 )
 
@@ -109,6 +111,11 @@ var hints = []hint{
 
 // hintFor is what to do about an error that does not say so itself; again is the command line that was typed.
 func hintFor(command *cobra.Command, err error, again string) string {
+	var foreign *kubeconfig.ForeignError
+	if errors.As(err, &foreign) {
+		return fmt.Sprintf("choose another name with --context NAME, or remove it: kubectl --kubeconfig %s config delete-%s %s",
+			foreign.File, foreign.Section, foreign.Name)
+	}
 	if again == "" {
 		again = "run the same command"
 	}

@@ -52,10 +52,11 @@ func (o *outputsOptions) run(ctx context.Context, streams Streams, cmd *cobra.Co
 	if err != nil {
 		return err
 	}
-	outputs, err := o.resource.find(ctx, engine, kind, name)
+	found, err := o.resource.find(ctx, engine, kind, name)
 	if err != nil {
 		return err
 	}
+	outputs := found.outputs
 	if len(args) == 2 {
 		return o.writeOne(streams, outputs, args[1])
 	}

@@ -43,31 +43,35 @@ func parseResource(text string) (kinds.Kind, string, error) {
 	return kind, name, nil
 }
 
+// foundStack is the stack of a resource, and its outputs.
+type foundStack struct {
+	identity stackidentity.Identity
+	outputs  provision.Outputs
+}
+
 // find reads the outputs of the resource's stack. Where neither org nor env is given, a resource of that name is found in any.
-func (f *resourceFlags) find(
-	ctx context.Context, engine *provision.Engine, kind kinds.Kind, name string,
-) (provision.Outputs, error) {
+func (f *resourceFlags) find(ctx context.Context, engine *provision.Engine, kind kinds.Kind, name string) (foundStack, error) {
 	identity, err := stackidentity.For(kind, &shared.CloudResourceMetadata{Name: name, Org: f.org, Env: f.env})
 	if err != nil {
-		return nil, usageError(err.Error())
+		return foundStack{}, usageError(err.Error())
 	}
 	if f.stack != "" {
 		parts := strings.Split(f.stack, "/")
 		if len(parts) != 3 {
-			return nil, usageError("--stack " + f.stack + " is not organization/project/stack")
+			return foundStack{}, usageError("--stack " + f.stack + " is not organization/project/stack")
 		}
 		identity = stackidentity.Identity{Organization: parts[0], Project: parts[1], Stack: parts[2]}
 	}
 	outputs, err := engine.Outputs(ctx, identity)
 	if provision.KindOf(err) != provision.NotFound {
-		return outputs, err
+		return foundStack{identity, outputs}, err
 	}
 	if f.org != "" || f.env != "" || f.stack != "" {
-		return nil, errors.Wrapf(err, "there is no %s %s: apply its manifest first", kind, name)
+		return foundStack{}, errors.Wrapf(err, "there is no %s %s: apply its manifest first", kind, name)
 	}
 	stacks, listErr := engine.Stacks(ctx, identity.Project)
 	if listErr != nil {
-		return nil, listErr
+		return foundStack{}, listErr
 	}
 	var found []string
 	for _, stack := range stacks {
@@ -77,11 +81,12 @@ func (f *resourceFlags) find(
 	}
 	switch len(found) {
 	case 0:
-		return nil, errors.Wrapf(err, "there is no %s %s: apply its manifest first", kind, name)
+		return foundStack{}, errors.Wrapf(err, "there is no %s %s: apply its manifest first", kind, name)
 	case 1:
 		identity.Stack = found[0]
-		return engine.Outputs(ctx, identity)
+		outputs, err := engine.Outputs(ctx, identity)
+		return foundStack{identity, outputs}, err
 	default:
-		return nil, usageError(fmt.Sprintf("there are several: %s (org.env.name); choose with --org and --env", strings.Join(found, ", ")))
+		return foundStack{}, usageError(fmt.Sprintf("there are several: %s (org.env.name); choose with --org and --env", strings.Join(found, ", ")))
 	}
 }

@@ -129,8 +129,19 @@ func (s *State) useFiles(directory string, getenv func(string) string) error {
 
 // createsOf is the folder for the creates of one backend.
 func createsOf(directory, backendURL string) string {
-	sum := sha256.Sum256([]byte(backendURL))
-	return filepath.Join(directory, "creates", hex.EncodeToString(sum[:8]))
+	return filepath.Join(directory, "creates", fingerprint(backendURL))
+}
+
+// fingerprint tells one text from another without saying what it is.
+func fingerprint(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:8])
+}
+
+// Fingerprint tells a stack from every other one, also from those of the same name in other backends. It says nothing of the backend's
+// URL, which may hold a password.
+func (e *Engine) Fingerprint(identity stackidentity.Identity) string {
+	return identity.String() + "@" + fingerprint(e.options.State.BackendURL)
 }
 
 // fileURL is the URL of a folder as Pulumi's file backend takes it.

@@ -108,7 +108,7 @@ func newRoot(streams Streams) *cobra.Command {
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError(err.Error()) })
 	root.AddCommand(
 		newValidate(streams), newPreview(streams), newApply(streams), newRefresh(streams), newDestroy(streams),
-		newOutputs(streams), newKubeconfig(streams), newDoctor(streams), newVersion(streams),
+		newOutputs(streams), newKubeconfig(streams), newGraph(streams), newDoctor(streams), newVersion(streams),
 	)
 	return root
 }

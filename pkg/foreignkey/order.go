@@ -1,6 +1,7 @@
 package foreignkey
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/pkg/errors"
@@ -85,12 +86,12 @@ func Order(targets []proto.Message) (Graph, error) {
 	}
 	graph := Graph{Needs: make([][]int, len(targets))}
 	for i, target := range targets {
-		needed, err := needs(target)
+		links, err := Links(target)
 		if err != nil {
 			return Graph{}, errors.Wrap(err, KeyOf(target).String())
 		}
-		for _, key := range needed {
-			if j, ok := index[key]; ok {
+		for _, link := range links {
+			if j, ok := index[link.To]; ok {
 				graph.Needs[i] = append(graph.Needs[i], j)
 			}
 		}
@@ -98,24 +99,37 @@ func Order(targets []proto.Message) (Graph, error) {
 	return graph, graph.sort(targets)
 }
 
-func needs(target proto.Message) ([]Key, error) {
+// Link is one reference of a manifest, or one of its metadata.relationships.
+type Link struct {
+	// FieldPath is where it stands, such as "spec.network" or "metadata.relationships[0]".
+	FieldPath string
+	// To is the resource that it points at.
+	To Key
+	// OutputKey is the output that the field takes; empty for a relationship.
+	OutputKey string
+}
+
+// Links returns what a manifest points at: its references in the order of its fields, then its relationships. It fails as Of does.
+func Links(target proto.Message) ([]Link, error) {
 	references, err := Of(target)
 	if err != nil {
 		return nil, err
 	}
-	keys := make([]Key, 0, len(references))
+	links := make([]Link, 0, len(references))
 	for _, reference := range references {
-		keys = append(keys, reference.KeyOf(target))
+		links = append(links, Link{FieldPath: reference.FieldPath, To: reference.KeyOf(target), OutputKey: reference.OutputKey})
 	}
 	metadata := kinds.Metadata(target)
 	for i, relationship := range metadata.GetRelationships() {
+		path := fmt.Sprintf("metadata.relationships[%d]", i)
 		kind, ok := kinds.ByNumber(relationship.GetKind())
 		if !ok {
-			return nil, errors.Errorf("metadata.relationships[%d].kind: unknown kind", i)
+			return nil, errors.Errorf("%s.kind: unknown kind", path)
 		}
-		keys = append(keys, Reference{Kind: kind, Env: relationship.GetEnv(), Name: relationship.GetName()}.KeyOf(target))
+		reference := Reference{Kind: kind, Env: relationship.GetEnv(), Name: relationship.GetName()}
+		links = append(links, Link{FieldPath: path, To: reference.KeyOf(target)})
 	}
-	return keys, nil
+	return links, nil
 }
 
 func (g *Graph) sort(targets []proto.Message) error {

@@ -110,6 +110,7 @@ func newRoot(streams Streams) *cobra.Command {
 		newValidate(streams), newPreview(streams), newApply(streams), newRefresh(streams), newDestroy(streams),
 		newOutputs(streams), newKubeconfig(streams), newGraph(streams), newDoctor(streams), newVersion(streams),
 	)
+	root.AddCommand(newStacks(streams), newState(streams), newUnlock(streams))
 	return root
 }
 

@@ -56,11 +56,9 @@ func (f *resourceFlags) find(ctx context.Context, engine *provision.Engine, kind
 		return foundStack{}, usageError(err.Error())
 	}
 	if f.stack != "" {
-		parts := strings.Split(f.stack, "/")
-		if len(parts) != 3 {
-			return foundStack{}, usageError("--stack " + f.stack + " is not organization/project/stack")
+		if identity, err = stackidentity.Parse(f.stack); err != nil {
+			return foundStack{}, usageError("--stack: " + err.Error())
 		}
-		identity = stackidentity.Identity{Organization: parts[0], Project: parts[1], Stack: parts[2]}
 	}
 	outputs, err := engine.Outputs(ctx, identity)
 	if provision.KindOf(err) != provision.NotFound {

@@ -3,10 +3,7 @@ package provision
 import (
 	"context"
 	"fmt"
-	"os"
 	"regexp"
-	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/pkg/errors"
@@ -226,23 +223,4 @@ func lockOwner(text string) string {
 		return ""
 	}
 	return fmt.Sprintf(": %s@%s, process %s, since %s", match[1], match[2], match[3], match[4])
-}
-
-// staleLock tells whether all who hold the lock of a stack are processes of this machine that have ended, and which. A process that is
-// killed leaves its lock, and would keep everybody out for ever.
-func staleLock(text string) (pids []string, stale bool) {
-	host, err := os.Hostname()
-	if err != nil {
-		return nil, false
-	}
-	for _, match := range lockOwnerWords.FindAllStringSubmatch(text, -1) {
-		pid, err := strconv.Atoi(match[3])
-		if err != nil || match[2] != host || !processEnded(pid) {
-			return nil, false
-		}
-		if !slices.Contains(pids, match[3]) {
-			pids = append(pids, match[3])
-		}
-	}
-	return pids, len(pids) > 0
 }

@@ -52,7 +52,8 @@ type State struct {
 	// pkg/nativeprovider/journal: one a backend, because two backends may have stacks of the same name. Empty for none.
 	Creates string
 
-	marks string // the folder of the marks of running operations; empty for none
+	marks   string // the folder of the marks of running operations; empty for none
+	backups string // the folder of states that were overwritten
 }
 
 // StateDirectory is the folder that states are kept in when nothing else is chosen: PLANTON_STATE_DIR, or planton in the folder
@@ -90,6 +91,7 @@ func OpenState(directory string, getenv func(string) string) (*State, error) {
 		Home:            getenv(environmentHome),
 		SecretsProvider: getenv(EnvironmentSecretsProvider),
 		marks:           filepath.Join(directory, "running"),
+		backups:         filepath.Join(directory, "backups"),
 	}
 	if state.BackendURL == "" {
 		return state, state.useFiles(directory, getenv)
@@ -105,7 +107,7 @@ func OpenState(directory string, getenv func(string) string) (*State, error) {
 // OpenLocalState is OpenState for what belongs to this machine alone, such as an emulated cloud: it takes no notice of
 // PULUMI_BACKEND_URL.
 func OpenLocalState(directory string, getenv func(string) string) (*State, error) {
-	state := &State{Home: getenv(environmentHome), marks: filepath.Join(directory, "running")}
+	state := &State{Home: getenv(environmentHome), marks: filepath.Join(directory, "running"), backups: filepath.Join(directory, "backups")}
 	return state, state.useFiles(directory, getenv)
 }
 
@@ -158,8 +160,8 @@ func fileURL(directory string) string {
 // attributes (a checksum and the like) are of no use to Pulumi; without them it reads the state.
 // https://github.com/google/go-cloud/blob/master/blob/fileblob/attrs.go
 func (s *State) dropEmptyAttributes() error {
-	directory := folderOf(s.BackendURL)
-	if directory == "" {
+	directory, ok := s.folder()
+	if !ok {
 		return nil
 	}
 	for _, pattern := range []string{"*.attrs", "stacks/*.attrs", "stacks/*/*.attrs"} {

@@ -78,6 +78,15 @@ func (i Identity) In(organization string) Identity {
 // part is what Pulumi accepts for the names of organizations, projects and stacks.
 var part = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,100}$`)
 
+// Parse reads "organization/project/stack", as String writes it.
+func Parse(text string) (Identity, error) {
+	identity, err := split(text)
+	if err == nil {
+		err = identity.check()
+	}
+	return identity, errors.Wrapf(err, "stack %q", text)
+}
+
 // For tells the stack of a manifest. It fails when the metadata has no name or when a label that overrides the rule is
 // malformed.
 func For(kind kinds.Kind, metadata *shared.CloudResourceMetadata) (Identity, error) {
@@ -100,17 +109,29 @@ func For(kind kinds.Kind, metadata *shared.CloudResourceMetadata) (Identity, err
 
 // parse reads what a label names in full.
 func parse(label, fqdn string) (Identity, error) {
+	identity, err := split(fqdn)
+	if err != nil {
+		return Identity{}, errors.Errorf("label %s: %q %v", label, fqdn, err)
+	}
+	return identity, nil
+}
+
+func split(fqdn string) (Identity, error) {
 	parts := strings.Split(fqdn, "/")
 	if len(parts) != 3 {
-		return Identity{}, errors.Errorf("label %s: %q must be organization/project/stack", label, fqdn)
+		return Identity{}, errors.New("must be organization/project/stack")
 	}
 	return Identity{Organization: parts[0], Project: parts[1], Stack: parts[2]}, nil
 }
 
 func (i Identity) validate(kind kinds.Kind, name string) error {
+	return errors.Wrapf(i.check(), "stack %s of %s %q", i, kind.Name, name)
+}
+
+func (i Identity) check() error {
 	for _, text := range []string{i.Organization, i.Project, i.Stack} {
-		if !part.MatchString(text) {
-			return errors.Errorf("stack %s of %s %q: %q must be 1 to 100 letters, digits, '-', '_' or '.'", i, kind.Name, name, text)
+		if !part.MatchString(text) || strings.Trim(text, ".") == "" {
+			return errors.Errorf("%q must be 1 to 100 letters, digits, '-', '_' or '.'", text)
 		}
 	}
 	return nil

@@ -1,0 +1,202 @@
+package provision
+
+import (
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pkg/errors"
+	"github.com/pulumi/pulumi/sdk/v3/go/common/apitype"
+
+	"github.com/plantonhq/project-planton/pkg/stackidentity"
+)
+
+// StackSummary is what the backend tells of a stack without an operation on it.
+type StackSummary struct {
+	// Identity is the stack.
+	Identity stackidentity.Identity
+	// Resources count what stands in the cloud. Backends that are not in files count the stack and its providers too.
+	Resources int
+	// Pending count the operations that had begun and not ended when the state was written.
+	Pending int
+	// LastUpdate is when the state was written last, zero when it never was.
+	LastUpdate time.Time
+	// Locks are the locks on it. Backends that are not in files do not tell.
+	Locks []Lock
+	// Damage says why the state cannot be read; empty when it can.
+	Damage string
+}
+
+// AllStacks are the stacks of the backend in the order of their names. One whose state is damaged is among them. So is one that has a
+// lock and no state: whoever made it was killed.
+func (e *Engine) AllStacks(ctx context.Context) ([]StackSummary, error) {
+	directory, ok := e.options.State.folder()
+	var stacks []StackSummary
+	var err error
+	if ok {
+		stacks, err = stacksIn(directory)
+	} else {
+		stacks, err = e.listedStacks(ctx)
+	}
+	slices.SortFunc(stacks, func(a, b StackSummary) int { return strings.Compare(a.Identity.String(), b.Identity.String()) })
+	return stacks, err
+}
+
+// The places of Pulumi's file backend.
+const (
+	stackFolder  = ".pulumi/stacks"
+	backupFolder = ".pulumi/backups"
+)
+
+// stacksIn reads the states in a folder. The Pulumi CLI could list them too, but not when one of them is damaged, nor their locks.
+func stacksIn(directory string) ([]StackSummary, error) {
+	if _, err := os.Stat(directory); err != nil {
+		return nil, errors.Wrap(err, "open the backend's folder")
+	}
+	root := os.DirFS(directory)
+	var stacks []StackSummary
+	found := map[stackidentity.Identity]bool{}
+	for _, extension := range []string{".json", ".json.gz"} {
+		files, err := fs.Glob(root, path.Join(stackFolder, "*", "*"+extension))
+		if err != nil {
+			return nil, errors.Wrap(err, "look through the backend's folder")
+		}
+		for _, name := range files {
+			identity := stackidentity.Identity{
+				Organization: "organization", Project: path.Base(path.Dir(name)), Stack: strings.TrimSuffix(path.Base(name), extension),
+			}
+			summary := summaryOf(filepath.Join(directory, filepath.FromSlash(name)))
+			summary.Identity = identity
+			if !found[identity] {
+				stacks = append(stacks, summary)
+			}
+			found[identity] = true
+		}
+	}
+	locked, err := fs.Glob(root, path.Join(lockFolder, "*", "*", "*", "*.json"))
+	if err != nil {
+		return nil, errors.Wrap(err, "look for locks")
+	}
+	for _, name := range locked {
+		parts := strings.Split(path.Dir(name), "/")
+		parts = parts[len(parts)-3:]
+		identity := stackidentity.Identity{Organization: parts[0], Project: parts[1], Stack: parts[2]}
+		if !found[identity] {
+			stacks = append(stacks, StackSummary{Identity: identity})
+		}
+		found[identity] = true
+	}
+	for i := range stacks {
+		if stacks[i].Locks, err = locksIn(directory, stacks[i].Identity); err != nil {
+			return nil, err
+		}
+	}
+	return stacks, nil
+}
+
+// storedCheckpoint is a state as Pulumi's file backend keeps it.
+type storedCheckpoint struct {
+	Version    int `json:"version"`
+	Checkpoint *struct {
+		Latest json.RawMessage `json:"latest"`
+	} `json:"checkpoint"`
+}
+
+// readStored reads the deployment of a file of Pulumi's file backend; nil for one that nothing was ever done with.
+func readStored(file string) (version int, deployment json.RawMessage, err error) {
+	content, err := os.ReadFile(file)
+	if err == nil && strings.HasSuffix(file, ".gz") {
+		content, err = unzipped(content)
+	}
+	var stored storedCheckpoint
+	if err == nil {
+		err = json.Unmarshal(content, &stored)
+	}
+	if err == nil && stored.Checkpoint == nil {
+		err = errors.New("there is no checkpoint in it")
+	}
+	if err != nil {
+		return 0, nil, errors.Wrap(err, "read "+file)
+	}
+	return stored.Version, stored.Checkpoint.Latest, nil
+}
+
+func unzipped(content []byte) ([]byte, error) {
+	reader, err := gzip.NewReader(strings.NewReader(string(content)))
+	if err != nil {
+		return nil, errors.Wrap(err, "uncompress it")
+	}
+	content, err = io.ReadAll(reader)
+	return content, errors.Wrap(err, "uncompress it")
+}
+
+func summaryOf(file string) StackSummary {
+	_, text, err := readStored(file)
+	var deployment apitype.DeploymentV3
+	if err == nil && len(text) > 0 {
+		err = json.Unmarshal(text, &deployment)
+	}
+	if err != nil {
+		return StackSummary{Damage: err.Error()}
+	}
+	summary := StackSummary{Pending: len(deployment.PendingOperations), LastUpdate: deployment.Manifest.Time}
+	for _, r := range deployment.Resources {
+		if inCloud(r) {
+			summary.Resources++
+		}
+	}
+	return summary
+}
+
+// inCloud tells whether a resource of a state is an object in the cloud, and not the stack or a provider.
+func inCloud(r apitype.ResourceV3) bool {
+	return r.Custom && !strings.HasPrefix(string(r.Type), "pulumi:")
+}
+
+// listedStacks are the stacks that the Pulumi CLI lists.
+func (e *Engine) listedStacks(ctx context.Context) ([]StackSummary, error) {
+	out, err := e.pulumi(ctx, "stack", "ls", "--all", "--json")
+	if err != nil {
+		return nil, e.backendFailure(ctx, "list the stacks", err)
+	}
+	var listed []struct {
+		Name          string    `json:"name"`
+		LastUpdate    time.Time `json:"lastUpdate"`
+		ResourceCount int       `json:"resourceCount"`
+	}
+	if err := json.Unmarshal([]byte(out), &listed); err != nil {
+		return nil, errors.Wrap(err, "read the list of stacks")
+	}
+	var stacks []StackSummary
+	for _, stack := range listed {
+		parts := strings.Split(stack.Name, "/")
+		if len(parts) < 3 {
+			parts = append([]string{"organization"}, parts...) // Pulumi Cloud leaves the user's own out
+		}
+		if len(parts) != 3 {
+			continue // of a backend that knows no projects: none of ours
+		}
+		stacks = append(stacks, StackSummary{
+			Identity:  stackidentity.Identity{Organization: parts[0], Project: parts[1], Stack: parts[2]},
+			Resources: stack.ResourceCount, LastUpdate: stack.LastUpdate,
+		})
+	}
+	return stacks, nil
+}
+
+// backendFailure is the error of something that was asked of the backend and is about no stack.
+func (e *Engine) backendFailure(ctx context.Context, operation string, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	text := e.secrets.redact(cliWords(err.Error()))
+	return &Error{Kind: kindOfText(text), Operation: operation, Message: text, cause: err}
+}

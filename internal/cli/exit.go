@@ -27,6 +27,7 @@ const (
 	ExitUnreachable = 6
 	ExitLocked      = 7
 	ExitRefused     = 8
+	ExitState       = 10
 	ExitCanceled    = 130
 )
 
@@ -91,6 +92,8 @@ func ExitCode(err error) int {
 		return ExitLocked
 	case provision.Refused:
 		return ExitRefused
+	case provision.StateTrouble:
+		return ExitState
 	case provision.Canceled:
 		return ExitCanceled
 	default:
@@ -101,7 +104,7 @@ func ExitCode(err error) int {
 // exitNames are the words for exit codes in JSON.
 var exitNames = map[int]string{
 	ExitFailed: "failed", ExitUsage: "usage", ExitInvalid: "invalid", ExitReference: "reference", ExitCredentials: "credentials",
-	ExitUnreachable: "unreachable", ExitLocked: "locked", ExitRefused: "refused", ExitCanceled: "canceled",
+	ExitUnreachable: "unreachable", ExitLocked: "locked", ExitRefused: "refused", ExitState: "state", ExitCanceled: "canceled",
 }
 
 // report tells an error: to stderr for people, and with -o json also to stdout, where a program looks.

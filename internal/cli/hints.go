@@ -23,14 +23,14 @@ type hint struct {
 	text string
 }
 
-// hints are looked through in their order. AGAIN stands for the command line that was typed.
+// hints are looked through in their order. AGAIN stands for the command line that was typed, STACK for the stack.
 var hints = []hint{
 	{
 		name: "canceled", kind: provision.Canceled,
 		text: "to go on: AGAIN",
 	},
 	{
-		name: "passphrase",
+		name: "passphrase", kind: provision.StateTrouble,
 		words: regexp.MustCompile(`(?i)incorrect passphrase|passphrase must be set|decrypt(ing)? (secret|value|config)|` +
 			`message authentication failed`),
 		text: "the secrets of the state are encrypted with another passphrase: put the file passphrase of the state directory back from " +
@@ -105,7 +105,8 @@ var hints = []hint{
 	},
 	{
 		name: "locked", kind: provision.Conflict,
-		text: "wait until that process has ended, and run the command again",
+		text: "wait until that process has ended, and run the command again; where it was killed on another machine: " +
+			"planton unlock --stack STACK --force",
 	},
 }
 
@@ -137,9 +138,12 @@ func hintFor(command *cobra.Command, err error, again string) string {
 	case !errors.As(err, &failure):
 		return ""
 	}
+	if failure.Hint != "" {
+		return failure.Hint
+	}
 	for _, hint := range hints {
 		if hint.fits(failure) {
-			return strings.ReplaceAll(hint.text, "AGAIN", again)
+			return strings.NewReplacer("AGAIN", again, "STACK", failure.Stack.String()).Replace(hint.text)
 		}
 	}
 	return ""

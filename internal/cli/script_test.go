@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -75,7 +76,7 @@ func runScripts(t *testing.T, directory, pulumiPath string) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits, "cloud": cloudCommand, "keys": keys, "hold": hold, "until": until, "count": count,
+			"exits": exits, "cloud": cloudCommand, "keys": keys, "hold": hold, "until": until, "count": count, "lock": lockStack,
 		},
 		UpdateScripts: os.Getenv("UPDATE_SCRIPTS") != "",
 	})
@@ -158,6 +159,29 @@ func hold(ts *testscript.TestScript, neg bool, args []string) {
 	lock, err := filelock.Try(ts.MkAbs(args[0]))
 	ts.Check(err)
 	ts.Defer(func() { _ = lock.Unlock() })
+}
+
+// lockStack leaves a lock on a stack as Pulumi's file backend does: `lock ended|alive|elsewhere STACK`, in the backend of the real clouds.
+func lockStack(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: lock ended|alive|elsewhere STACK")
+	}
+	host, err := os.Hostname()
+	ts.Check(err)
+	pid := os.Getpid()
+	switch args[0] {
+	case "elsewhere":
+		host = "elsewhere"
+	case "ended":
+		ended := exec.Command(os.Args[0], "-test.run=^$")
+		ts.Check(ended.Run())
+		pid = ended.Process.Pid
+	}
+	folder := ts.MkAbs("state/backend/.pulumi/locks/" + args[1])
+	ts.Check(os.MkdirAll(folder, 0o700))
+	// The clock of whoever took it was a day ahead.
+	text := fmt.Sprintf(`{"pid":%d,"username":"me","hostname":%q,"timestamp":%q}`, pid, host, time.Now().Add(24*time.Hour).Format(time.RFC3339))
+	ts.Check(os.WriteFile(filepath.Join(folder, args[0]+".json"), []byte(text), 0o600))
 }
 
 // until waits until a file holds a text: `until FILE TEXT`.

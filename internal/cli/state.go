@@ -82,7 +82,6 @@ func newStateExport(streams Streams) *cobra.Command {
 
 func newStateImport(streams Streams) *cobra.Command {
 	options := &stateOptions{}
-	var file string
 	cmd := &cobra.Command{
 		Use:   "import KIND/NAME FILE",
 		Short: "Make a file the state of a stack, and keep the state from before",
@@ -94,6 +93,7 @@ func newStateImport(streams Streams) *cobra.Command {
 			"  planton state import --stack organization/civovpc/main main.state.json",
 		Args: arguments(cobra.RangeArgs(1, 2)),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			var file string
 			file, args = args[len(args)-1], args[:len(args)-1]
 			return options.onOne(cmd.Context(), streams, cmd, args, func(engine *provision.Engine, stack chosenStack) error {
 				return importState(cmd.Context(), streams, engine, stack, file)

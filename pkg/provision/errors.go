@@ -30,6 +30,8 @@ const (
 	Conflict ErrorKind = "conflict"
 	// Refused: the change would do harm, and was stopped before it began.
 	Refused ErrorKind = "refused"
+	// StateTrouble: the state cannot be read or written: the disk is full, the file is damaged, the passphrase is another one.
+	StateTrouble ErrorKind = "state"
 	// Failed: the cloud said no.
 	Failed ErrorKind = "failed"
 	// Canceled: the caller canceled the context.
@@ -40,7 +42,7 @@ const (
 type Error struct {
 	// Kind tells what can be done about it.
 	Kind ErrorKind
-	// Stack is the stack.
+	// Stack is the stack; the zero value where the error is about none.
 	Stack stackidentity.Identity
 	// Operation is what was being done to the stack, such as "update".
 	Operation string
@@ -51,6 +53,8 @@ type Error struct {
 	Resource string
 	// RequestID is what the cloud's support finds the request by that failed; empty when the cloud told none.
 	RequestID string
+	// Hint says what to do about it where the message does not; empty where the kind says enough.
+	Hint string
 	// Result is what was done before the error; nil when nothing was begun.
 	Result *Result
 
@@ -59,6 +63,9 @@ type Error struct {
 
 // Error implements error.
 func (e *Error) Error() string {
+	if e.Stack == (stackidentity.Identity{}) {
+		return e.Operation + ": " + e.Message
+	}
 	return fmt.Sprintf("%s stack %s: %s", e.Operation, e.Stack, e.Message)
 }
 
@@ -79,7 +86,7 @@ var (
 	lockedWords      = regexp.MustCompile(`(?i)the stack is currently locked|another update is currently in progress`)
 	credentialsWords = regexp.MustCompile(`(?i)\b401\b|\b403\b|unauthori[sz]ed|unauthenticated|unable to authenticate|authentication|` +
 		`invalid[ _]?(api[ _]?)?(key|token)|(token|key) (is |has )?(invalid|expired)|database_account_not_found|access[ _]denied|` +
-		`permission denied|\bforbidden\b|no credentials|token is (missing|required)|passphrase`)
+		`permission denied|\bforbidden\b|no credentials|token is (missing|required)`)
 	unreachableWords = regexp.MustCompile(`(?i)connection refused|no such host|i/o timeout|network is unreachable|no route to host|` +
 		`tls handshake|x509:|connection reset|unexpected EOF|: EOF|dial tcp|proxyconnect|server misbehaving|` +
 		`\b429\b|too many requests|\b50[0234]\b|service unavailable|bad gateway|gateway timeout|internal server error`)
@@ -136,6 +143,9 @@ func (e *Engine) failure(
 	default:
 		failure.Message = message(result, err, moduleErr)
 		failure.Kind = kindOfText(failure.Message)
+		if hint, ok := e.stateTrouble(stack, failure.Message); ok {
+			failure.Kind, failure.Hint = StateTrouble, hint
+		}
 	}
 	failure.Message = e.secrets.redact(failure.Message)
 	failure.Resource, failure.RequestID = failedResource(result), requestIDIn(failure.Message)

@@ -86,7 +86,7 @@ func (e *Engine) Locks(identity stackidentity.Identity) (locks []Lock, known boo
 const lockFolder = ".pulumi/locks"
 
 func locksIn(directory string, identity stackidentity.Identity) ([]Lock, error) {
-	files, err := fs.Glob(os.DirFS(directory), path.Join(lockFolder, identity.String(), "*.json"))
+	files, err := fs.Glob(os.DirFS(directory), path.Join(lockFolder, identity.String(), "*"))
 	if err != nil {
 		return nil, errors.Wrap(err, "look for the locks of the stack")
 	}
@@ -128,6 +128,9 @@ func readLock(file string) (Lock, error) {
 // another one's, and nothing is taken away then; force takes it away all the same. Two that work on one stack at once lose what the
 // other one writes, so the caller has to be sure that nobody does.
 func (e *Engine) Unlock(ctx context.Context, identity stackidentity.Identity, force bool) ([]Lock, error) {
+	if err := e.options.State.mend(); err != nil {
+		return nil, err
+	}
 	locks, known, err := e.Locks(identity)
 	if err != nil {
 		return nil, err

@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/pkg/errors"
 	"github.com/pulumi/pulumi/sdk/v3/go/common/resource/urn"
 
 	"github.com/plantonhq/project-planton/pkg/nativeprovider/journal"
@@ -22,7 +21,7 @@ func (s *State) mark(identity stackidentity.Identity) (found bool, unmark func()
 		return false, func() {}, nil
 	}
 	if err := os.MkdirAll(s.marks, 0o700); err != nil {
-		return false, nil, errors.Wrap(err, "create the folder of the marks of runs")
+		return false, nil, onDisk(err, "create the folder of the marks of runs")
 	}
 	file := filepath.Join(s.marks, url.PathEscape(identity.String()))
 	made, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
@@ -30,10 +29,10 @@ func (s *State) mark(identity stackidentity.Identity) (found bool, unmark func()
 	case os.IsExist(err):
 		found = true
 	case err != nil:
-		return false, nil, errors.Wrap(err, "mark the run")
+		return false, nil, onDisk(err, "mark the run")
 	default:
 		if err := made.Close(); err != nil {
-			return false, nil, errors.Wrap(err, "mark the run")
+			return false, nil, onDisk(err, "mark the run")
 		}
 	}
 	return found, func() { _ = os.Remove(file) }, nil

@@ -133,21 +133,16 @@ func (e *Engine) Outputs(ctx context.Context, identity stackidentity.Identity) (
 
 // Stacks are the names of all stacks of a project, such as "acme.prod.main" of "civokubernetescluster".
 func (e *Engine) Stacks(ctx context.Context, project string) ([]string, error) {
-	identity := stackidentity.Identity{Organization: "organization", Project: project, Stack: "any"}
-	w, err := e.open(ctx, identity, "", e.options.CLI, "", nil)
+	stacks, err := e.AllStacks(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = w.close() }()
-	summaries, err := w.ListStacks(ctx)
-	if err != nil {
-		return nil, e.failure(ctx, "list", identity, err, nil, nil)
+	var names []string
+	for _, stack := range stacks {
+		if stack.Identity.Project == project {
+			names = append(names, stack.Identity.Stack)
+		}
 	}
-	names := make([]string, len(summaries))
-	for i, summary := range summaries {
-		names[i] = summary.Name[strings.LastIndex(summary.Name, "/")+1:]
-	}
-	sort.Strings(names)
 	return names, nil
 }
 

@@ -131,8 +131,13 @@ func (e *Engine) run(ctx context.Context, operation string, stack Stack, run run
 	if err != nil {
 		return nil, err
 	}
-	if err := e.options.State.dropEmptyAttributes(); err != nil {
+	if err := e.options.State.mend(); err != nil {
 		return nil, err
+	}
+	if run.changes {
+		if err := e.options.State.checkRoom(); err != nil {
+			return nil, err
+		}
 	}
 	command := &ofOperation{PulumiCommand: e.options.CLI}
 	w, err := e.open(ctx, stack.Identity, provider, command, "", program)
@@ -254,7 +259,12 @@ func (o *ongoing) unlocked(ctx context.Context, do func() error) error {
 	if !stale || ctx.Err() != nil {
 		return err
 	}
-	if err := o.selected.Cancel(ctx); err != nil {
+	// In files, that lock alone: another process may have removed it too, and taken its own.
+	if _, inFiles := o.engine.options.State.folder(); inFiles {
+		if _, unlockErr := o.engine.Unlock(ctx, o.stack.Identity, false); unlockErr != nil {
+			return err
+		}
+	} else if err := o.selected.Cancel(ctx); err != nil {
 		return err
 	}
 	o.tell(EventWarning, "", "removed the lock of process "+strings.Join(pids, ", ")+", which has ended without doing so")

@@ -8,9 +8,11 @@ import (
 	"io/fs"
 	"net/url"
 	"os"
+	"path"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"time"
 
 	"github.com/pkg/errors"
 	"github.com/pulumi/pulumi/sdk/v3/go/common/tokens"
@@ -114,8 +116,11 @@ func OpenLocalState(directory string, getenv func(string) string) (*State, error
 // useFiles keeps states in files under the directory.
 func (s *State) useFiles(directory string, getenv func(string) string) error {
 	backend := filepath.Join(directory, "backend")
+	if err := checkBackend(directory, backend); err != nil {
+		return err
+	}
 	if err := os.MkdirAll(backend, 0o700); err != nil {
-		return errors.Wrap(err, "create the folder of the stacks' states")
+		return onDisk(err, "create the folder of the stacks' states")
 	}
 	s.Creates = createsOf(directory, fileURL(backend))
 	// No attributes in files of their own: see dropEmptyAttributes.
@@ -123,10 +128,26 @@ func (s *State) useFiles(directory string, getenv func(string) string) error {
 	if s.Home == "" {
 		s.Home = filepath.Join(directory, "pulumi")
 		if err := os.MkdirAll(s.Home, 0o700); err != nil {
-			return errors.Wrap(err, "create the folder for plugins")
+			return onDisk(err, "create the folder for plugins")
 		}
 	}
 	return s.usePassphrase(directory, getenv)
+}
+
+// checkBackend refuses to begin a new backend where there was one: whoever moved it, or forgot to mount its disk, would have everything
+// created a second time.
+func checkBackend(directory, backend string) error {
+	_, err := os.Stat(backend)
+	if !os.IsNotExist(err) {
+		return nil // whatever else is wrong, whoever uses it will say
+	}
+	if _, err := os.Stat(createsOf(directory, fileURL(backend))); err != nil {
+		return nil //nolint:nilerr // it was never used
+	}
+	return &Error{
+		Kind: StateTrouble, Operation: "open the stacks' states", Message: "the folder " + backend + " is gone, and stacks were kept in it",
+		Hint: "put it back, or mount its disk; to begin anew, without what was in it, make an empty folder there",
+	}
 }
 
 // createsOf is the folder for the creates of one backend.
@@ -153,6 +174,47 @@ func fileURL(directory string) string {
 		slashed = "/" + slashed // C:/state on Windows
 	}
 	return (&url.URL{Scheme: "file", Path: slashed}).String()
+}
+
+// mend removes what a write that was cut off left in a backend in files, and what keeps stacks from being worked on.
+func (s *State) mend() error {
+	if err := s.dropEmptyAttributes(); err != nil {
+		return err
+	}
+	return s.dropTornLocks()
+}
+
+// tornAfter is how old a part of a lock is that nobody writes any more: one is written at once.
+const tornAfter = time.Second
+
+// dropTornLocks removes locks that were never written to their end, because the disk was full or the process was killed. Pulumi's file
+// backend would fail to read them in every operation on the stack. Nobody holds such a lock: it has no effect before it has its name.
+func (s *State) dropTornLocks() error {
+	directory, ok := s.folder()
+	if !ok {
+		return nil
+	}
+	found, err := fs.Glob(os.DirFS(directory), path.Join(lockFolder, "*", "*", "*", "*.tmp"))
+	if err != nil {
+		return errors.Wrap(err, "look for the locks of stacks")
+	}
+	for _, name := range found {
+		file := filepath.Join(directory, filepath.FromSlash(name))
+		info, err := os.Stat(file)
+		if err != nil {
+			continue
+		}
+		if age := time.Since(info.ModTime()); age >= 0 && age < tornAfter {
+			time.Sleep(tornAfter - age)
+		}
+		if lock, err := readLock(file); err != nil || lock.Holder != Unreadable {
+			continue // it has its name by now, or it tells whose it is
+		}
+		if err := os.Remove(file); err != nil && !os.IsNotExist(err) {
+			return onDisk(err, "remove a lock that was not written to its end")
+		}
+	}
+	return nil
 }
 
 // dropEmptyAttributes removes what makes a stack in files unreadable ("failed to load checkpoint: EOF"): Pulumi's file backend writes
@@ -209,7 +271,7 @@ func (s *State) usePassphrase(directory string, getenv func(string) string) erro
 func makePassphrase(file string) error {
 	lock, err := filelock.Acquire(context.Background(), file+".lock", nil)
 	if err != nil {
-		return errors.Wrap(err, "lock the passphrase")
+		return onDisk(err, "lock the passphrase")
 	}
 	defer func() { _ = lock.Unlock() }()
 	content, err := os.ReadFile(file)
@@ -220,7 +282,7 @@ func makePassphrase(file string) error {
 		return nil
 	}
 	if !os.IsNotExist(err) {
-		return errors.Wrap(err, "read the passphrase")
+		return onDisk(err, "read the passphrase")
 	}
 	return writePrivate(file, rand.Text()+rand.Text()+"\n")
 }
@@ -229,7 +291,7 @@ func makePassphrase(file string) error {
 func writePrivate(file, content string) error {
 	temporary, err := os.CreateTemp(filepath.Dir(file), filepath.Base(file)+".*") // CreateTemp makes it 0600
 	if err != nil {
-		return errors.Wrapf(err, "write %s", file)
+		return onDisk(err, "write "+file)
 	}
 	_, err = temporary.WriteString(content)
 	err = firstError(err, temporary.Sync(), temporary.Close())
@@ -238,7 +300,7 @@ func writePrivate(file, content string) error {
 	}
 	if err != nil {
 		_ = os.Remove(temporary.Name())
-		return errors.Wrapf(err, "write %s", file)
+		return onDisk(err, "write "+file)
 	}
 	return nil
 }

@@ -41,7 +41,7 @@ type StateResource struct {
 // NotFound when there is no such stack.
 func (e *Engine) ExportState(ctx context.Context, identity stackidentity.Identity) ([]byte, error) {
 	const operation = "export the state of"
-	if err := e.options.State.dropEmptyAttributes(); err != nil {
+	if err := e.options.State.mend(); err != nil {
 		return nil, err
 	}
 	out, err := e.pulumi(ctx, "stack", "export", "--stack", identity.String())
@@ -115,7 +115,7 @@ func (e *Engine) ImportState(ctx context.Context, identity stackidentity.Identit
 	for _, pending := range document.PendingOperations {
 		imported.Dropped = append(imported.Dropped, string(pending.Type)+" "+nameOf(string(pending.Resource.URN)))
 	}
-	if err := e.options.State.dropEmptyAttributes(); err != nil {
+	if err := e.options.State.mend(); err != nil {
 		return imported, err
 	}
 	if imported.Backup, imported.Created, err = e.backUp(ctx, identity); err != nil {
@@ -215,7 +215,7 @@ func (e *Engine) backUp(ctx context.Context, identity stackidentity.Identity) (f
 	}
 	directory := e.options.State.backups
 	if err := os.MkdirAll(directory, 0o700); err != nil {
-		return "", false, errors.Wrap(err, "create the folder of backups")
+		return "", false, onDisk(err, "create the folder of backups")
 	}
 	name := url.PathEscape(identity.String()) + "." + time.Now().UTC().Format("20060102T150405.000000000Z") + ".json"
 	file = filepath.Join(directory, name)

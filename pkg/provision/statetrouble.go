@@ -1,0 +1,75 @@
+package provision
+
+import (
+	"os"
+	"regexp"
+	"syscall"
+
+	"github.com/pkg/errors"
+
+	"github.com/plantonhq/project-planton/pkg/stackidentity"
+)
+
+// The words by which trouble with the state is told. They are those of Pulumi's backends and of operating systems.
+var (
+	passphraseWords = regexp.MustCompile(`(?i)incorrect passphrase|passphrase must be set|no passphrase`)
+	damagedWords    = regexp.MustCompile(`failed to load checkpoint: (place|unknown|unexpected end|invalid|EOF)|snapshot integrity failure|` +
+		`could not deserialize deployment|unexpected end of JSON input`)
+	fullWords     = regexp.MustCompile(`(?i)no space left on device|disk quota exceeded|not enough space on the disk`)
+	readOnlyWords = regexp.MustCompile(`(?i)read-only file system|(open|mkdir|create|write|rename|unlink|remove|chmod) \S+: permission denied`)
+)
+
+// stateTrouble tells whether words are about the state that cannot be read or written, and what to do then.
+func (e *Engine) stateTrouble(stack stackidentity.Identity, text string) (hint string, ok bool) {
+	switch {
+	case passphraseWords.MatchString(text):
+		return "", true
+	case damagedWords.MatchString(text):
+		hint := "the file of the state is damaged; put a copy of it back with planton state import"
+		if backups := e.Backups(stack); len(backups) > 0 {
+			hint += ", such as the last one that the engine kept: planton state import --stack " + stack.String() + " " + backups[0]
+		}
+		return hint + "; then planton refresh -f FILE reads what has changed since", true
+	case fullWords.MatchString(text):
+		return "make room on the disk of the state, and run the command again: it looks what became of what was begun", true
+	case readOnlyWords.MatchString(text):
+		return "the state must be writable: look at the owner and the mode of its folder, and how its disk is mounted", true
+	}
+	return "", false
+}
+
+// room is how much an operation must be able to write: Pulumi writes the state of a stack after each step, and keeps copies.
+const room = 1 << 20
+
+// checkRoom finds out whether a backend in files can be written, before anything is begun. Pulumi's file backend replaces a state by half
+// of the new one when the disk is full.
+func (s *State) checkRoom() error {
+	directory, ok := s.folder()
+	if !ok {
+		return nil
+	}
+	const doing = "write the stacks' states"
+	probe, err := os.CreateTemp(directory, ".planton-room-*")
+	if err != nil {
+		return onDisk(err, doing)
+	}
+	_, err = probe.Write(make([]byte, room))
+	err = firstError(err, probe.Close())
+	_ = os.Remove(probe.Name())
+	return onDisk(err, doing)
+}
+
+// onDisk makes the error of a file of the state, which is of kind StateTrouble when the disk is full or may not be written.
+func onDisk(err error, doing string) error {
+	if err == nil {
+		return nil
+	}
+	for _, cause := range []error{syscall.ENOSPC, syscall.EROFS, os.ErrPermission} {
+		if errors.Is(err, cause) {
+			failure := &Error{Kind: StateTrouble, Operation: doing, Message: err.Error(), cause: err}
+			failure.Hint, _ = (&Engine{options: Options{State: &State{}}}).stateTrouble(stackidentity.Identity{}, err.Error())
+			return failure
+		}
+	}
+	return errors.Wrap(err, doing)
+}

@@ -55,21 +55,30 @@ pulumi-cli: ## build the Pulumi CLI into the user's cache, unless one is there o
 	@dir=$$(cd tools && go mod download -json $(PROTOVALIDATE) | sed -n 's/.*"Dir": "\(.*\)".*/\1/p') && \
 		cp -r "$$dir/proto/protovalidate" $@.new && chmod -R u+w $@.new && mv $@.new $@
 
+# The protos with their comments, which the generated Go lacks: for planton explain, generate and schema.
+BUILD_IMAGE = $$(tools/tool buf) build apis --exclude-imports --as-file-descriptor-set -o
+
 .PHONY: generate
-generate: lint-protos ## generate Go from the protos
+generate: lint-protos ## generate Go from the protos, the image of their comments, and the JSON Schemas
 	@gen=$$(tools/tool protoc-gen-go) && PATH="$$(dirname $$gen):$$PATH" $$(tools/tool buf) generate
+	@$(BUILD_IMAGE) pkg/schema/protos.binpb
+	go test ./pkg/schema -run '^TestSchemasAreFresh$$' -update
 
 .PHONY: lint-protos
 lint-protos: .build/protovalidate ## format and rules of the protos
 	@buf=$$(tools/tool buf) && $$buf format --diff --exit-code apis && $$buf lint
 
 .PHONY: generate-check
-generate-check: lint-protos breaking ## fail when the generated Go is not what the protos say
+generate-check: lint-protos breaking ## fail when what is generated is not what the protos say
 	@fresh=$$(mktemp -d) && trap 'rm -rf "$$fresh"' EXIT && gen=$$(tools/tool protoc-gen-go) && \
 		PATH="$$(dirname $$gen):$$PATH" $$(tools/tool buf) generate -o "$$fresh" && \
 		(cd "$$fresh" && find apis -name '*.pb.go' | sort) > "$$fresh/want" && find apis -name '*.pb.go' | sort > "$$fresh/have" && \
 		{ diff -u "$$fresh/have" "$$fresh/want" && while read -r f; do cmp "$$f" "$$fresh/$$f" || exit; done < "$$fresh/want"; } || \
 		{ echo "the generated Go under apis/ is stale: run make generate and commit" >&2; exit 1; }
+	@fresh=$$(mktemp -d) && trap 'rm -rf "$$fresh"' EXIT && $(BUILD_IMAGE) "$$fresh/protos.binpb" && \
+		cmp pkg/schema/protos.binpb "$$fresh/protos.binpb" || \
+		{ echo "pkg/schema/protos.binpb is stale: run make generate and commit" >&2; exit 1; }
+	go test ./pkg/schema -run '^TestSchemasAreFresh$$'
 
 .PHONY: breaking
 breaking: .build/protovalidate ## fail when the protos break what is promised (apis/baseline.binpb)

@@ -111,6 +111,7 @@ func newRoot(streams Streams) *cobra.Command {
 		newOutputs(streams), newKubeconfig(streams), newGraph(streams), newDoctor(streams), newVersion(streams),
 	)
 	root.AddCommand(newStacks(streams), newState(streams), newUnlock(streams))
+	root.AddCommand(newKinds(streams), newExplain(streams), newSchema(streams), newGenerate(streams))
 	return root
 }
 

@@ -29,18 +29,24 @@ func (f *resourceFlags) bind(cmd *cobra.Command) {
 // parseResource reads KIND/NAME.
 func parseResource(text string) (kinds.Kind, string, error) {
 	kindName, name, ok := strings.Cut(text, "/")
-	kind, known := kinds.ByName(kindName)
-	switch {
-	case !ok || name == "":
-		return kind, "", usageError(fmt.Sprintf("%q is not KIND/NAME, such as civokubernetesclusters/prod", text))
-	case !known:
+	if !ok || name == "" {
+		return kinds.Kind{}, "", usageError(fmt.Sprintf("%q is not KIND/NAME, such as civokubernetesclusters/prod", text))
+	}
+	kind, err := parseKind(kindName)
+	return kind, name, err
+}
+
+// parseKind reads KIND: its name in any case, in the plural, or its short name.
+func parseKind(text string) (kinds.Kind, error) {
+	kind, known := kinds.ByName(text)
+	if !known {
 		var names []string
 		for _, kind := range kinds.All() {
 			names = append(names, kind.Name)
 		}
-		return kind, "", usageError(fmt.Sprintf("there is no kind %q; it is one of %s", kindName, strings.Join(names, ", ")))
+		return kind, usageError(fmt.Sprintf("there is no kind %q; it is one of %s", text, strings.Join(names, ", ")))
 	}
-	return kind, name, nil
+	return kind, nil
 }
 
 // foundStack is the stack of a resource, and its outputs.

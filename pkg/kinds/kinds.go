@@ -39,7 +39,7 @@ type Kind struct {
 	Name string
 	// APIVersion is the apiVersion of its manifests, such as "civo.project-planton.org/v1".
 	APIVersion string
-	// IDPrefix is the prefix of ids of the kind, such as "cikc".
+	// IDPrefix is the prefix of ids of the kind, such as "cikc", and its short name.
 	IDPrefix string
 	// Number is the kind in the protos.
 	Number cloudresourcekind.CloudResourceKind
@@ -63,12 +63,11 @@ func All() []Kind {
 	return append([]Kind(nil), registry()...)
 }
 
-// ByName finds a kind by its name in any letter case, also in the plural ("civokubernetesclusters").
+// ByName finds a kind by its name in any letter case, also in the plural ("civokubernetesclusters") and by its short name ("cikc").
 func ByName(name string) (Kind, bool) {
 	lower := strings.ToLower(name)
 	for _, kind := range registry() {
-		singular := strings.ToLower(kind.Name)
-		if lower == singular || lower == singular+"s" {
+		if lower == strings.ToLower(kind.Name) || lower == kind.Plural() || lower == kind.IDPrefix {
 			return kind, true
 		}
 	}
@@ -131,6 +130,9 @@ func messageField(message proto.Message, name protoreflect.Name) proto.Message {
 
 // String returns the name of the kind.
 func (k Kind) String() string { return k.Name }
+
+// Plural returns the word for several resources of the kind, in lower case, such as "civokubernetesclusters".
+func (k Kind) Plural() string { return strings.ToLower(k.Name) + "s" }
 
 // NewTarget returns an empty manifest of the kind.
 func (k Kind) NewTarget() proto.Message { return k.target.New().Interface() }

@@ -17,7 +17,7 @@ func TestAllIsComplete(t *testing.T) {
 		if kind.APIVersion == "" || kind.IDPrefix == "" {
 			t.Errorf("%s: api version %q, id prefix %q", kind.Name, kind.APIVersion, kind.IDPrefix)
 		}
-		for _, name := range []string{kind.Name, strings.ToLower(kind.Name), strings.ToLower(kind.Name) + "s", strings.ToUpper(kind.Name)} {
+		for _, name := range []string{kind.Name, strings.ToLower(kind.Name), kind.Plural(), strings.ToUpper(kind.Name), kind.IDPrefix} {
 			if got, ok := kinds.ByName(name); !ok || got.Name != kind.Name {
 				t.Errorf("ByName(%q) = %v, %v", name, got, ok)
 			}

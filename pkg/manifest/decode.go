@@ -295,6 +295,11 @@ func (d *decoder) prepareScalar(value *yaml.Node, field protoreflect.FieldDescri
 		d.problem(value, path, RuleType, fmt.Sprintf("true or false is expected, not %q", value.Value))
 		return false
 	}
+	if isWhole(field) && value.ShortTag() == "!!str" && !digits.MatchString(value.Value) {
+		// protoyaml would take "4k" and "4 KiB" for numbers, too.
+		d.problem(value, path, RuleType, "a whole number is expected")
+		return false
+	}
 	if field.Kind() == protoreflect.EnumKind && field.Enum().Values().ByName(protoreflect.Name(value.Value)) == nil {
 		if _, err := strconv.Atoi(value.Value); err != nil {
 			d.problem(value, path, RuleType, unknownEnumValue(value.Value, field.Enum()))
@@ -302,6 +307,19 @@ func (d *decoder) prepareScalar(value *yaml.Node, field protoreflect.FieldDescri
 		}
 	}
 	return true
+}
+
+// digits matches a whole number in quotes.
+var digits = regexp.MustCompile(`^-?[0-9]+$`)
+
+func isWhole(field protoreflect.FieldDescriptor) bool {
+	switch field.Kind() {
+	case protoreflect.Int32Kind, protoreflect.Sint32Kind, protoreflect.Sfixed32Kind, protoreflect.Uint32Kind, protoreflect.Fixed32Kind,
+		protoreflect.Int64Kind, protoreflect.Sint64Kind, protoreflect.Sfixed64Kind, protoreflect.Uint64Kind, protoreflect.Fixed64Kind:
+		return true
+	default:
+		return false
+	}
 }
 
 // fieldOf finds the field that a key means: by its camelCase name or its snake_case one.

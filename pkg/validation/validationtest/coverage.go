@@ -102,6 +102,8 @@ func typeRules(path, typeName string, required bool, own protoreflect.Message) [
 			for _, rule := range predefined.GetCel() {
 				rules = append(rules, Violation{Field: path, Rule: rule.GetId()})
 			}
+		case fd.Name() == "example":
+			// Nothing breaks an example: it is documentation.
 		case fd.Name() == "items" || fd.Name() == "keys" || fd.Name() == "values":
 			rules = append(rules, fieldRules(path+"[]", value.Message())...)
 		case fd.Name() == "gt" || fd.Name() == "gte":

@@ -229,31 +229,33 @@ var File_org_project_planton_shared_metadata_proto protoreflect.FileDescriptor
 
 const file_org_project_planton_shared_metadata_proto_rawDesc = "" +
 	"\n" +
-	")org/project_planton/shared/metadata.proto\x12\x1aorg.project_planton.shared\x1a\x1bbuf/validate/validate.proto\x1aForg/project_planton/shared/cloudresourcekind/cloud_resource_kind.proto\"\x88\x06\n" +
-	"\x15CloudResourceMetadata\x12\xe7\x01\n" +
-	"\x04name\x18\x01 \x01(\tB\xd2\x01\xbaH\xce\x01\xba\x01\xc7\x01\n" +
-	"\rmetadata.name\x12emust be 1 to 253 letters, digits, spaces, '.', '_' or '-', starting and ending with a letter or digit\x1aOthis == '' || this.matches('^[A-Za-z0-9]([A-Za-z0-9 ._-]{0,251}[A-Za-z0-9])?$')\xc8\x01\x01R\x04name\x12\x12\n" +
-	"\x04slug\x18\x02 \x01(\tR\x04slug\x12\x0e\n" +
-	"\x02id\x18\x03 \x01(\tR\x02id\x12\x10\n" +
-	"\x03org\x18\x04 \x01(\tR\x03org\x12\x10\n" +
-	"\x03env\x18\x05 \x01(\tR\x03env\x12U\n" +
+	")org/project_planton/shared/metadata.proto\x12\x1aorg.project_planton.shared\x1a\x1bbuf/validate/validate.proto\x1aForg/project_planton/shared/cloudresourcekind/cloud_resource_kind.proto\"\xfd\x06\n" +
+	"\x15CloudResourceMetadata\x12\xf0\x01\n" +
+	"\x04name\x18\x01 \x01(\tB\xdb\x01\xbaH\xd7\x01\xba\x01\xc7\x01\n" +
+	"\rmetadata.name\x12emust be 1 to 253 letters, digits, spaces, '.', '_' or '-', starting and ending with a letter or digit\x1aOthis == '' || this.matches('^[A-Za-z0-9]([A-Za-z0-9 ._-]{0,251}[A-Za-z0-9])?$')\xc8\x01\x01r\a\x92\x02\x04mainR\x04name\x12 \n" +
+	"\x04slug\x18\x02 \x01(\tB\f\xbaH\tr\a\x92\x02\x04mainR\x04slug\x12%\n" +
+	"\x02id\x18\x03 \x01(\tB\x15\xbaH\x12r\x10\x92\x02\rcikc-prod-123R\x02id\x12\x1e\n" +
+	"\x03org\x18\x04 \x01(\tB\f\xbaH\tr\a\x92\x02\x04acmeR\x03org\x12\x1e\n" +
+	"\x03env\x18\x05 \x01(\tB\f\xbaH\tr\a\x92\x02\x04prodR\x03env\x12U\n" +
 	"\x06labels\x18\x06 \x03(\v2=.org.project_planton.shared.CloudResourceMetadata.LabelsEntryR\x06labels\x12d\n" +
-	"\vannotations\x18\a \x03(\v2B.org.project_planton.shared.CloudResourceMetadata.AnnotationsEntryR\vannotations\x12\x12\n" +
-	"\x04tags\x18\b \x03(\tR\x04tags\x12[\n" +
-	"\rrelationships\x18\t \x03(\v25.org.project_planton.shared.CloudResourceRelationshipR\rrelationships\x12\x14\n" +
+	"\vannotations\x18\a \x03(\v2B.org.project_planton.shared.CloudResourceMetadata.AnnotationsEntryR\vannotations\x12+\n" +
+	"\x04tags\x18\b \x03(\tB\x17\xbaH\x14\x92\x01\x11\"\x0fr\r\x92\x02\n" +
+	"kubernetesR\x04tags\x12[\n" +
+	"\rrelationships\x18\t \x03(\v25.org.project_planton.shared.CloudResourceRelationshipR\rrelationships\x12&\n" +
 	"\x05group\x18\n" +
-	" \x01(\tR\x05group\x1a9\n" +
+	" \x01(\tB\x10\xbaH\rr\v\x92\x02\bplatformR\x05group\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a>\n" +
 	"\x10AnnotationsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xbf\x01\n" +
-	"\x19CloudResourceRelationship\x12`\n" +
-	"\x04kind\x18\x01 \x01(\x0e2?.org.project_planton.shared.cloudresourcekind.CloudResourceKindB\v\xbaH\b\xc8\x01\x01\x82\x01\x02\x10\x01R\x04kind\x12\x10\n" +
-	"\x03env\x18\x02 \x01(\tR\x03env\x12\x1a\n" +
-	"\x04name\x18\x03 \x01(\tB\x06\xbaH\x03\xc8\x01\x01R\x04name\x12\x12\n" +
-	"\x04type\x18\x04 \x01(\tR\x04typeBFZDgithub.com/plantonhq/project-planton/apis/org/project_planton/sharedb\x06proto3"
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xef\x01\n" +
+	"\x19CloudResourceRelationship\x12c\n" +
+	"\x04kind\x18\x01 \x01(\x0e2?.org.project_planton.shared.cloudresourcekind.CloudResourceKindB\x0e\xbaH\v\xc8\x01\x01\x82\x01\x05\x10\x01(\xe6\vR\x04kind\x12\x1e\n" +
+	"\x03env\x18\x02 \x01(\tB\f\xbaH\tr\a\x92\x02\x04prodR\x03env\x12%\n" +
+	"\x04name\x18\x03 \x01(\tB\x11\xbaH\x0e\xc8\x01\x01r\t\x92\x02\x06sharedR\x04name\x12&\n" +
+	"\x04type\x18\x04 \x01(\tB\x12\xbaH\x0fr\r\x92\x02\n" +
+	"depends_onR\x04typeBFZDgithub.com/plantonhq/project-planton/apis/org/project_planton/sharedb\x06proto3"
 
 var (
 	file_org_project_planton_shared_metadata_proto_rawDescOnce sync.Once

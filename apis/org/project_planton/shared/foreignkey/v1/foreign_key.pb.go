@@ -219,16 +219,16 @@ var File_org_project_planton_shared_foreignkey_v1_foreign_key_proto protoreflect
 
 const file_org_project_planton_shared_foreignkey_v1_foreign_key_proto_rawDesc = "" +
 	"\n" +
-	":org/project_planton/shared/foreignkey/v1/foreign_key.proto\x12(org.project_planton.shared.foreignkey.v1\x1a\x1bbuf/validate/validate.proto\x1a google/protobuf/descriptor.proto\x1aForg/project_planton/shared/cloudresourcekind/cloud_resource_kind.proto\"\xa5\x01\n" +
-	"\x10StringValueOrRef\x12\x1f\n" +
-	"\x05value\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01H\x00R\x05value\x12W\n" +
+	":org/project_planton/shared/foreignkey/v1/foreign_key.proto\x12(org.project_planton.shared.foreignkey.v1\x1a\x1bbuf/validate/validate.proto\x1a google/protobuf/descriptor.proto\x1aForg/project_planton/shared/cloudresourcekind/cloud_resource_kind.proto\"\xcc\x01\n" +
+	"\x10StringValueOrRef\x12F\n" +
+	"\x05value\x18\x01 \x01(\tB.\xbaH+r)\x10\x01\x92\x02$39b3abb1-3351-4d30-8341-6ad868d2b076H\x00R\x05value\x12W\n" +
 	"\n" +
 	"value_from\x18\x02 \x01(\v26.org.project_planton.shared.foreignkey.v1.ValueFromRefH\x00R\tvalueFromB\x17\n" +
-	"\x0eliteral_or_ref\x12\x05\xbaH\x02\b\x01\"\xde\x02\n" +
+	"\x0eliteral_or_ref\x12\x05\xbaH\x02\b\x01\"\xf5\x02\n" +
 	"\fValueFromRef\x12]\n" +
-	"\x04kind\x18\x01 \x01(\x0e2?.org.project_planton.shared.cloudresourcekind.CloudResourceKindB\b\xbaH\x05\x82\x01\x02\x10\x01R\x04kind\x12\x10\n" +
-	"\x03env\x18\x02 \x01(\tR\x03env\x12\x1a\n" +
-	"\x04name\x18\x03 \x01(\tB\x06\xbaH\x03\xc8\x01\x01R\x04name\x12\xc0\x01\n" +
+	"\x04kind\x18\x01 \x01(\x0e2?.org.project_planton.shared.cloudresourcekind.CloudResourceKindB\b\xbaH\x05\x82\x01\x02\x10\x01R\x04kind\x12\x1e\n" +
+	"\x03env\x18\x02 \x01(\tB\f\xbaH\tr\a\x92\x02\x04prodR\x03env\x12#\n" +
+	"\x04name\x18\x03 \x01(\tB\x0f\xbaH\f\xc8\x01\x01r\a\x92\x02\x04mainR\x04name\x12\xc0\x01\n" +
 	"\n" +
 	"field_path\x18\x04 \x01(\tB\xa0\x01\xbaH\x9c\x01\xba\x01\x98\x01\n" +
 	"\n" +

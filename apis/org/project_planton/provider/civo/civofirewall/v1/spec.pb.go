@@ -202,29 +202,30 @@ var File_org_project_planton_provider_civo_civofirewall_v1_spec_proto protorefle
 
 const file_org_project_planton_provider_civo_civofirewall_v1_spec_proto_rawDesc = "" +
 	"\n" +
-	"<org/project_planton/provider/civo/civofirewall/v1/spec.proto\x121org.project_planton.provider.civo.civofirewall.v1\x1a\x1bbuf/validate/validate.proto\x1a.org/project_planton/provider/civo/region.proto\x1a:org/project_planton/shared/foreignkey/v1/foreign_key.proto\x1a,org/project_planton/shared/rules/rules.proto\"\xa6\x05\n" +
-	"\x10CivoFirewallSpec\x12 \n" +
-	"\x04name\x18\x01 \x01(\tB\f\xbaH\t\xc8\x01\x01r\x04\xa8\xdaa\x01R\x04name\x12\x83\x01\n" +
+	"<org/project_planton/provider/civo/civofirewall/v1/spec.proto\x121org.project_planton.provider.civo.civofirewall.v1\x1a\x1bbuf/validate/validate.proto\x1a.org/project_planton/provider/civo/region.proto\x1a:org/project_planton/shared/foreignkey/v1/foreign_key.proto\x1a,org/project_planton/shared/rules/rules.proto\"\xb5\x05\n" +
+	"\x10CivoFirewallSpec\x12'\n" +
+	"\x04name\x18\x01 \x01(\tB\x13\xbaH\x10\xc8\x01\x01r\v\xa8\xdaa\x01\x92\x02\x04mainR\x04name\x12\x83\x01\n" +
 	"\n" +
 	"network_id\x18\x02 \x01(\v2:.org.project_planton.shared.foreignkey.v1.StringValueOrRefB(\xbaH\x03\xc8\x01\x01\x88\xd4a\xe6\v\x92\xd4a\x19status.outputs.network_idR\tnetworkId\x12h\n" +
 	"\rinbound_rules\x18\x03 \x03(\v2C.org.project_planton.provider.civo.civofirewall.v1.CivoFirewallRuleR\finboundRules\x12j\n" +
-	"\x0eoutbound_rules\x18\x04 \x03(\v2C.org.project_planton.provider.civo.civofirewall.v1.CivoFirewallRuleR\routboundRules\x12$\n" +
-	"\x04tags\x18\x05 \x03(\tB\x10\xbaH\r\x92\x01\n" +
-	"\x18\x01\"\x06r\x04\xd8\xdaa\x01R\x04tags\x12O\n" +
-	"\x06region\x18e \x01(\x0e2-.org.project_planton.provider.civo.CivoRegionB\b\xbaH\x05\x82\x01\x02\x10\x01R\x06region:\x9c\x01\xbaH\x98\x01\x1a\x95\x01\n" +
-	"\x0efirewall.rules\x12Ginbound_rules and outbound_rules are both empty; give at least one rule\x1a:this.inbound_rules.size() + this.outbound_rules.size() > 0\"\xf5\a\n" +
-	"\x10CivoFirewallRule\x12\x89\x01\n" +
-	"\bprotocol\x18\x01 \x01(\tBm\xbaHj\xba\x01g\n" +
-	"\x16firewall_rule.protocol\x12)must be tcp, udp or icmp; tcp when absent\x1a\"this in ['', 'tcp', 'udp', 'icmp']R\bprotocol\x12\xfc\x03\n" +
+	"\x0eoutbound_rules\x18\x04 \x03(\v2C.org.project_planton.provider.civo.civofirewall.v1.CivoFirewallRuleR\routboundRules\x12*\n" +
+	"\x04tags\x18\x05 \x03(\tB\x16\xbaH\x13\x92\x01\x10\x18\x01\"\fr\n" +
+	"\xd8\xdaa\x01\x92\x02\x03webR\x04tags\x12Q\n" +
+	"\x06region\x18e \x01(\x0e2-.org.project_planton.provider.civo.CivoRegionB\n" +
+	"\xbaH\a\x82\x01\x04\x10\x01(\x03R\x06region:\x9c\x01\xbaH\x98\x01\x1a\x95\x01\n" +
+	"\x0efirewall.rules\x12Ginbound_rules and outbound_rules are both empty; give at least one rule\x1a:this.inbound_rules.size() + this.outbound_rules.size() > 0\"\xb6\b\n" +
+	"\x10CivoFirewallRule\x12\x91\x01\n" +
+	"\bprotocol\x18\x01 \x01(\tBu\xbaHr\xba\x01g\n" +
+	"\x16firewall_rule.protocol\x12)must be tcp, udp or icmp; tcp when absent\x1a\"this in ['', 'tcp', 'udp', 'icmp']r\x06\x92\x02\x03tcpR\bprotocol\x12\x84\x04\n" +
 	"\n" +
-	"port_range\x18\x02 \x01(\tB\xdc\x03\xbaH\xd8\x03\xba\x01\xb4\x01\n" +
+	"port_range\x18\x02 \x01(\tB\xe4\x03\xbaH\xe0\x03\xba\x01\xb4\x01\n" +
 	"\n" +
 	"port_range\x12Zmust be a port, such as 443, or a range of ports, such as 8000-9000, without leading zeros\x1aJthis == '' || this.matches('^(0|[1-9][0-9]{0,4})(-(0|[1-9][0-9]{0,4}))?$')\xba\x01\x9c\x02\n" +
-	"\x11port_range.bounds\x12.ports must be from 1 to 65535, the lower first\x1a\xd6\x01this == '' || !this.matches('^(0|[1-9][0-9]{0,4})(-(0|[1-9][0-9]{0,4}))?$') || (this.split('-').all(p, int(p) >= 1 && int(p) <= 65535) && int(this.split('-')[0]) <= int(this.split('-')[this.split('-').size() - 1]))R\tportRange\x12(\n" +
-	"\x05cidrs\x18\x03 \x03(\tB\x12\xbaH\x0f\x92\x01\f\b\x01\x18\x01\"\x06r\x04\xf0\xdaa\x01R\x05cidrs\x12}\n" +
-	"\x06action\x18\x04 \x01(\tBe\xbaHb\xba\x01_\n" +
-	"\x14firewall_rule.action\x12(must be allow or deny; allow when absent\x1a\x1dthis in ['', 'allow', 'deny']R\x06action\x12\x1e\n" +
-	"\x05label\x18\x05 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x05label:\x8c\x01\xbaH\x88\x01\x1a\x85\x01\n" +
+	"\x11port_range.bounds\x12.ports must be from 1 to 65535, the lower first\x1a\xd6\x01this == '' || !this.matches('^(0|[1-9][0-9]{0,4})(-(0|[1-9][0-9]{0,4}))?$') || (this.split('-').all(p, int(p) >= 1 && int(p) <= 65535) && int(this.split('-')[0]) <= int(this.split('-')[this.split('-').size() - 1]))r\x06\x92\x02\x03443R\tportRange\x129\n" +
+	"\x05cidrs\x18\x03 \x03(\tB#\xbaH \x92\x01\x1d\b\x01\x18\x01\"\x17r\x15\xf0\xdaa\x01\x92\x02\x0e203.0.113.0/24R\x05cidrs\x12\x87\x01\n" +
+	"\x06action\x18\x04 \x01(\tBo\xbaHl\xba\x01_\n" +
+	"\x14firewall_rule.action\x12(must be allow or deny; allow when absent\x1a\x1dthis in ['', 'allow', 'deny']r\b\x92\x02\x05allowR\x06action\x123\n" +
+	"\x05label\x18\x05 \x01(\tB\x1d\xbaH\x1ar\x18\x18\xff\x01\x92\x02\x12HTTPS, office onlyR\x05label:\x8c\x01\xbaH\x88\x01\x1a\x85\x01\n" +
 	"!firewall_rule.port_range_required\x12.port_range is required unless protocol is icmp\x1a0this.protocol == 'icmp' || this.port_range != ''BlZjgithub.com/plantonhq/project-planton/apis/org/project_planton/provider/civo/civofirewall/v1;civofirewallv1b\x06proto3"
 
 var (

@@ -482,47 +482,44 @@ var File_org_project_planton_provider_civo_civokubernetescluster_v1_spec_proto p
 
 const file_org_project_planton_provider_civo_civokubernetescluster_v1_spec_proto_rawDesc = "" +
 	"\n" +
-	"Eorg/project_planton/provider/civo/civokubernetescluster/v1/spec.proto\x12:org.project_planton.provider.civo.civokubernetescluster.v1\x1a\x1bbuf/validate/validate.proto\x1aForg/project_planton/provider/civo/civokubernetesnodepool/v1/spec.proto\x1a.org/project_planton/provider/civo/region.proto\x1a:org/project_planton/shared/foreignkey/v1/foreign_key.proto\x1a,org/project_planton/shared/rules/rules.proto\"\xf0\x12\n" +
-	"\x19CivoKubernetesClusterSpec\x12/\n" +
-	"\fcluster_name\x18\x01 \x01(\tB\f\xbaH\t\xc8\x01\x01r\x04\xa8\xdaa\x01R\vclusterName\x12R\n" +
-	"\x06region\x18\x02 \x01(\x0e2-.org.project_planton.provider.civo.CivoRegionB\v\xbaH\b\xc8\x01\x01\x82\x01\x02\x10\x01R\x06region\x12\xbb\x02\n" +
-	"\x12kubernetes_version\x18\x03 \x01(\tB\x8b\x02\xbaH\x87\x02\xba\x01\x80\x02\n" +
-	"\x17civo_kubernetes_version\x12{must be a full version of Civo, such as 1.29.0+k3s1, 1.29.0-k3s1 or talos-v1.5.0 (list them with: civo kubernetes versions)\x1ahthis == '' || this.matches('^(v?[0-9]+[.][0-9]+[.][0-9]+[+-]k3s[0-9]|talos-v[0-9]+[.][0-9]+[.][0-9]+)$')\xc8\x01\x01R\x11kubernetesVersion\x12~\n" +
+	"Eorg/project_planton/provider/civo/civokubernetescluster/v1/spec.proto\x12:org.project_planton.provider.civo.civokubernetescluster.v1\x1a\x1bbuf/validate/validate.proto\x1aForg/project_planton/provider/civo/civokubernetesnodepool/v1/spec.proto\x1a.org/project_planton/provider/civo/region.proto\x1a:org/project_planton/shared/foreignkey/v1/foreign_key.proto\x1a,org/project_planton/shared/rules/rules.proto\"\xa5\x13\n" +
+	"\x19CivoKubernetesClusterSpec\x126\n" +
+	"\fcluster_name\x18\x01 \x01(\tB\x13\xbaH\x10\xc8\x01\x01r\v\xa8\xdaa\x01\x92\x02\x04mainR\vclusterName\x12T\n" +
+	"\x06region\x18\x02 \x01(\x0e2-.org.project_planton.provider.civo.CivoRegionB\r\xbaH\n" +
+	"\xc8\x01\x01\x82\x01\x04\x10\x01(\x03R\x06region\x12\xcb\x02\n" +
+	"\x12kubernetes_version\x18\x03 \x01(\tB\x9b\x02\xbaH\x97\x02\xba\x01\x80\x02\n" +
+	"\x17civo_kubernetes_version\x12{must be a full version of Civo, such as 1.29.0+k3s1, 1.29.0-k3s1 or talos-v1.5.0 (list them with: civo kubernetes versions)\x1ahthis == '' || this.matches('^(v?[0-9]+[.][0-9]+[.][0-9]+[+-]k3s[0-9]|talos-v[0-9]+[.][0-9]+[.][0-9]+)$')\xc8\x01\x01r\x0e\x92\x02\v1.29.0+k3s1R\x11kubernetesVersion\x12~\n" +
 	"\anetwork\x18\x04 \x01(\v2:.org.project_planton.shared.foreignkey.v1.StringValueOrRefB(\xbaH\x03\xc8\x01\x01\x88\xd4a\xe6\v\x92\xd4a\x19status.outputs.network_idR\anetwork\x12)\n" +
 	"\x10highly_available\x18\x05 \x01(\bR\x0fhighlyAvailable\x12!\n" +
 	"\fauto_upgrade\x18\x06 \x01(\bR\vautoUpgrade\x122\n" +
-	"\x15disable_surge_upgrade\x18\a \x01(\bR\x13disableSurgeUpgrade\x12$\n" +
-	"\x04tags\x18\b \x03(\tB\x10\xbaH\r\x92\x01\n" +
-	"\x18\x01\"\x06r\x04\xd8\xdaa\x01R\x04tags\x12\x94\x01\n" +
+	"\x15disable_surge_upgrade\x18\a \x01(\bR\x13disableSurgeUpgrade\x12/\n" +
+	"\x04tags\x18\b \x03(\tB\x1b\xbaH\x18\x92\x01\x15\x18\x01\"\x11r\x0f\xd8\xdaa\x01\x92\x02\benv:prodR\x04tags\x12\x94\x01\n" +
 	"\x11default_node_pool\x18\t \x01(\v2`.org.project_planton.provider.civo.civokubernetescluster.v1.CivoKubernetesClusterDefaultNodePoolB\x06\xbaH\x03\xc8\x01\x01R\x0fdefaultNodePool\x12{\n" +
 	"\bfirewall\x18e \x01(\v2:.org.project_planton.shared.foreignkey.v1.StringValueOrRefB#\x88\xd4a\xe1\v\x92\xd4a\x1astatus.outputs.firewall_idR\bfirewall\x12p\n" +
 	"\x03cni\x18f \x01(\x0e2T.org.project_planton.provider.civo.civokubernetescluster.v1.CivoKubernetesClusterCniB\b\xbaH\x05\x82\x01\x02\x10\x01R\x03cni\x12\x82\x01\n" +
-	"\fcluster_type\x18g \x01(\x0e2U.org.project_planton.provider.civo.civokubernetescluster.v1.CivoKubernetesClusterTypeB\b\xbaH\x05\x82\x01\x02\x10\x01R\vclusterType\x12\xfc\x01\n" +
-	"\fapplications\x18h \x03(\tB\xd7\x01\xbaH\xd3\x01\x92\x01\xcf\x01\x18\x01\"\xca\x01\xba\x01\xc6\x01\n" +
-	"\x10civo_application\x12omust be the name of one marketplace application, optionally with a plan (mysql:5GB), without ',' or white space\x1aAthis.matches('^-?[A-Za-z0-9][A-Za-z0-9._-]*(:[A-Za-z0-9._-]+)?$')R\fapplications\x12\x8d\x01\n" +
+	"\fcluster_type\x18g \x01(\x0e2U.org.project_planton.provider.civo.civokubernetescluster.v1.CivoKubernetesClusterTypeB\b\xbaH\x05\x82\x01\x02\x10\x01R\vclusterType\x12\x8d\x02\n" +
+	"\fapplications\x18h \x03(\tB\xe8\x01\xbaH\xe4\x01\x92\x01\xe0\x01\x18\x01\"\xdb\x01\xba\x01\xc6\x01\n" +
+	"\x10civo_application\x12omust be the name of one marketplace application, optionally with a plan (mysql:5GB), without ',' or white space\x1aAthis.matches('^-?[A-Za-z0-9][A-Za-z0-9._-]*(:[A-Za-z0-9._-]+)?$')r\x0f\x92\x02\fcert-managerR\fapplications\x12\x8d\x01\n" +
 	"\x15additional_node_pools\x18i \x03(\v2Y.org.project_planton.provider.civo.civokubernetescluster.v1.CivoKubernetesClusterNodePoolR\x13additionalNodePools:\xcd\x05\xbaH\xc9\x05\x1a\xd9\x01\n" +
 	"\x14cluster_type.version\x12Ta talos version (talos-vX.Y.Z) goes with cluster_type: talos, a k3s version with k3s\x1akthis.kubernetes_version == '' || (this.kubernetes_version.startsWith('talos-')) == (this.cluster_type == 2)\x1ak\n" +
 	"\tcni.talos\x122cni: cilium cannot be had with cluster_type: talos\x1a*!(this.cni == 2 && this.cluster_type == 2)\x1a\xfd\x02\n" +
-	"\x16node_pools.unique_name\x12lnode pools of one cluster need different names, that of the default pool included ('default' when not given)\x1a\xf4\x01this.additional_node_pools.all(p, p.name == '' || (this.additional_node_pools.filter(o, o.name == p.name).size() == 1 && (!has(this.default_node_pool) || p.name != (this.default_node_pool.name == '' ? 'default' : this.default_node_pool.name))))\"\xce\x02\n" +
-	"$CivoKubernetesClusterDefaultNodePool\x12\x1a\n" +
-	"\x04size\x18\x01 \x01(\tB\x06\xbaH\x03\xc8\x01\x01R\x04size\x12)\n" +
+	"\x16node_pools.unique_name\x12lnode pools of one cluster need different names, that of the default pool included ('default' when not given)\x1a\xf4\x01this.additional_node_pools.all(p, p.name == '' || (this.additional_node_pools.filter(o, o.name == p.name).size() == 1 && (!has(this.default_node_pool) || p.name != (this.default_node_pool.name == '' ? 'default' : this.default_node_pool.name))))\"\xef\x02\n" +
+	"$CivoKubernetesClusterDefaultNodePool\x12.\n" +
+	"\x04size\x18\x01 \x01(\tB\x1a\xbaH\x17\xc8\x01\x01r\x12\x92\x02\x0fg4s.kube.mediumR\x04size\x12+\n" +
 	"\n" +
-	"node_count\x18\x02 \x01(\rB\n" +
-	"\xbaH\a\xc8\x01\x01*\x02 \x00R\tnodeCount\x12\xde\x01\n" +
-	"\x04name\x18e \x01(\tB\xc9\x01\xbaH\xc5\x01\xba\x01\xc1\x01\n" +
-	"\x0enode_pool_name\x12kmust be a DNS label: 1 to 63 lower-case letters, digits and '-', starting and ending with a letter or digit\x1aBthis == '' || this.matches('^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$')R\x04name\"\xc2\v\n" +
-	"\x1dCivoKubernetesClusterNodePool\x12 \n" +
-	"\x04name\x18\x01 \x01(\tB\f\xbaH\t\xc8\x01\x01r\x04\xa8\xdaa\x01R\x04name\x12\x1a\n" +
-	"\x04size\x18\x02 \x01(\tB\x06\xbaH\x03\xc8\x01\x01R\x04size\x12)\n" +
+	"node_count\x18\x02 \x01(\rB\f\xbaH\t\xc8\x01\x01*\x04@\x02 \x00R\tnodeCount\x12\xe9\x01\n" +
+	"\x04name\x18e \x01(\tB\xd4\x01\xbaH\xd0\x01\xba\x01\xc1\x01\n" +
+	"\x0enode_pool_name\x12kmust be a DNS label: 1 to 63 lower-case letters, digits and '-', starting and ending with a letter or digit\x1aBthis == '' || this.matches('^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$')r\t\x92\x02\x06systemR\x04name\"\x8d\f\n" +
+	"\x1dCivoKubernetesClusterNodePool\x12(\n" +
+	"\x04name\x18\x01 \x01(\tB\x14\xbaH\x11\xc8\x01\x01r\f\xa8\xdaa\x01\x92\x02\x05batchR\x04name\x12-\n" +
+	"\x04size\x18\x02 \x01(\tB\x19\xbaH\x16\xc8\x01\x01r\x11\x92\x02\x0eg4s.kube.largeR\x04size\x12+\n" +
 	"\n" +
-	"node_count\x18\x03 \x01(\rB\n" +
-	"\xbaH\a\xc8\x01\x01*\x02 \x00R\tnodeCount\x12\x1d\n" +
+	"node_count\x18\x03 \x01(\rB\f\xbaH\t\xc8\x01\x01*\x04@\x01 \x00R\tnodeCount\x12&\n" +
 	"\n" +
-	"auto_scale\x18\x04 \x01(\bR\tautoScale\x12\x1b\n" +
-	"\tmin_nodes\x18\x05 \x01(\rR\bminNodes\x12\x1b\n" +
-	"\tmax_nodes\x18\x06 \x01(\rR\bmaxNodes\x12\x99\x01\n" +
-	"\x06labels\x18\a \x03(\v2e.org.project_planton.provider.civo.civokubernetescluster.v1.CivoKubernetesClusterNodePool.LabelsEntryB\x1a\xbaH\x17\x9a\x01\x14\"\n" +
-	"r\b\xb8\xdaa\x01\xc8\xdaa\x01*\x06r\x04\xc0\xdaa\x01R\x06labels\x12\xc3\x02\n" +
+	"auto_scale\x18\x04 \x01(\bB\a\xbaH\x04j\x02\x10\x01R\tautoScale\x12$\n" +
+	"\tmin_nodes\x18\x05 \x01(\rB\a\xbaH\x04*\x02@\x01R\bminNodes\x12$\n" +
+	"\tmax_nodes\x18\x06 \x01(\rB\a\xbaH\x04*\x02@\x05R\bmaxNodes\x12\xac\x01\n" +
+	"\x06labels\x18\a \x03(\v2e.org.project_planton.provider.civo.civokubernetescluster.v1.CivoKubernetesClusterNodePool.LabelsEntryB-\xbaH*\x9a\x01'\"\x15r\x13\xb8\xdaa\x01\xc8\xdaa\x01\x92\x02\bworkload*\x0er\f\xc0\xdaa\x01\x92\x02\x05batchR\x06labels\x12\xc3\x02\n" +
 	"\x06taints\x18\b \x03(\v2X.org.project_planton.provider.civo.civokubernetesnodepool.v1.CivoKubernetesNodePoolTaintB\xd0\x01\xbaH\xcc\x01\xba\x01\xc8\x01\n" +
 	"\rtaints.unique\x12Wtaints must differ in key or effect: Kubernetes keeps one taint for each key and effect\x1a^this.all(t, t.key == '' || this.filter(o, o.key == t.key && o.effect == t.effect).size() == 1)R\x06taints\x12\x1b\n" +
 	"\tpublic_ip\x18\t \x01(\bR\bpublicIp\x1a9\n" +

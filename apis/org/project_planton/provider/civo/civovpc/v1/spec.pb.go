@@ -118,15 +118,15 @@ var File_org_project_planton_provider_civo_civovpc_v1_spec_proto protoreflect.Fi
 
 const file_org_project_planton_provider_civo_civovpc_v1_spec_proto_rawDesc = "" +
 	"\n" +
-	"7org/project_planton/provider/civo/civovpc/v1/spec.proto\x12,org.project_planton.provider.civo.civovpc.v1\x1a\x1bbuf/validate/validate.proto\x1a,org/project_planton/shared/rules/rules.proto\"\x91\x03\n" +
+	"7org/project_planton/provider/civo/civovpc/v1/spec.proto\x12,org.project_planton.provider.civo.civovpc.v1\x1a\x1bbuf/validate/validate.proto\x1a,org/project_planton/shared/rules/rules.proto\"\xce\x03\n" +
 	"\vCivoVpcSpec\x12,\n" +
-	"\x12civo_credential_id\x18\x01 \x01(\tR\x10civoCredentialId\x12/\n" +
-	"\fnetwork_name\x18\x02 \x01(\tB\f\xbaH\t\xc8\x01\x01r\x04\xa8\xdaa\x01R\vnetworkName\x12\x94\x01\n" +
-	"\x06region\x18\x03 \x01(\tB|\xbaHy\xba\x01s\n" +
-	"\x10civo_region_code\x12#must be a region code, such as fra1\x1a:this == '' || this.matches('^[A-Za-z][A-Za-z0-9-]{1,31}$')\xc8\x01\x01R\x06region\x12-\n" +
-	"\rip_range_cidr\x18\x04 \x01(\tB\t\xbaH\x06r\x04\xe8\xdaa\x01R\vipRangeCidr\x121\n" +
-	"\x15is_default_for_region\x18\x05 \x01(\bR\x12isDefaultForRegion\x12*\n" +
-	"\vdescription\x18\x06 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\vdescriptionBbZ`github.com/plantonhq/project-planton/apis/org/project_planton/provider/civo/civovpc/v1;civovpcv1b\x06proto3"
+	"\x12civo_credential_id\x18\x01 \x01(\tR\x10civoCredentialId\x126\n" +
+	"\fnetwork_name\x18\x02 \x01(\tB\x13\xbaH\x10\xc8\x01\x01r\v\xa8\xdaa\x01\x92\x02\x04mainR\vnetworkName\x12\x9f\x01\n" +
+	"\x06region\x18\x03 \x01(\tB\x86\x01\xbaH\x82\x01\xba\x01s\n" +
+	"\x10civo_region_code\x12#must be a region code, such as fra1\x1a:this == '' || this.matches('^[A-Za-z][A-Za-z0-9-]{1,31}$')\xc8\x01\x01r\a\x92\x02\x04fra1R\x06region\x12<\n" +
+	"\rip_range_cidr\x18\x04 \x01(\tB\x18\xbaH\x15r\x13\xe8\xdaa\x01\x92\x02\f10.10.0.0/22R\vipRangeCidr\x121\n" +
+	"\x15is_default_for_region\x18\x05 \x01(\bR\x12isDefaultForRegion\x12F\n" +
+	"\vdescription\x18\x06 \x01(\tB$\xbaH!r\x1f\x18\xff\x01\x92\x02\x19The network of productionR\vdescriptionBbZ`github.com/plantonhq/project-planton/apis/org/project_planton/provider/civo/civovpc/v1;civovpcv1b\x06proto3"
 
 var (
 	file_org_project_planton_provider_civo_civovpc_v1_spec_proto_rawDescOnce sync.Once

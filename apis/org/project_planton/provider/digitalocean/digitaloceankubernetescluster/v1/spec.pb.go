@@ -532,83 +532,77 @@ var File_org_project_planton_provider_digitalocean_digitaloceankubernetescluster
 
 const file_org_project_planton_provider_digitalocean_digitaloceankubernetescluster_v1_spec_proto_rawDesc = "" +
 	"\n" +
-	"Uorg/project_planton/provider/digitalocean/digitaloceankubernetescluster/v1/spec.proto\x12Jorg.project_planton.provider.digitalocean.digitaloceankubernetescluster.v1\x1a\x1bbuf/validate/validate.proto\x1aVorg/project_planton/provider/digitalocean/digitaloceankubernetesnodepool/v1/spec.proto\x1a6org/project_planton/provider/digitalocean/region.proto\x1a:org/project_planton/shared/foreignkey/v1/foreign_key.proto\x1a,org/project_planton/shared/rules/rules.proto\"\x99\x13\n" +
-	"!DigitalOceanKubernetesClusterSpec\x12/\n" +
-	"\fcluster_name\x18\x01 \x01(\tB\f\xbaH\t\xc8\x01\x01r\x04\xb0\xdaa\x01R\vclusterName\x12b\n" +
-	"\x06region\x18\x02 \x01(\x0e2=.org.project_planton.provider.digitalocean.DigitalOceanRegionB\v\xbaH\b\xc8\x01\x01\x82\x01\x02\x10\x01R\x06region\x12\x88\x03\n" +
-	"\x12kubernetes_version\x18\x03 \x01(\tB\xd8\x02\xbaH\xd4\x02\xba\x01\xcd\x02\n" +
-	"\x1fdigitalocean_kubernetes_version\x12\xa9\x01must be a version slug of DigitalOcean, such as 1.31.1-do.4, or the start of one, such as 1.31, without leading zeros (list them with: doctl kubernetes options versions)\x1a~this == '' || this.matches('^(0|[1-9][0-9]{0,3})[.](0|[1-9][0-9]{0,3})([.](0|[1-9][0-9]{0,3})(-do[.](0|[1-9][0-9]{0,3}))?)?$')\xc8\x01\x01R\x11kubernetesVersion\x12l\n" +
+	"Uorg/project_planton/provider/digitalocean/digitaloceankubernetescluster/v1/spec.proto\x12Jorg.project_planton.provider.digitalocean.digitaloceankubernetescluster.v1\x1a\x1bbuf/validate/validate.proto\x1aVorg/project_planton/provider/digitalocean/digitaloceankubernetesnodepool/v1/spec.proto\x1a6org/project_planton/provider/digitalocean/region.proto\x1a:org/project_planton/shared/foreignkey/v1/foreign_key.proto\x1a,org/project_planton/shared/rules/rules.proto\"\x83\x14\n" +
+	"!DigitalOceanKubernetesClusterSpec\x126\n" +
+	"\fcluster_name\x18\x01 \x01(\tB\x13\xbaH\x10\xc8\x01\x01r\v\xb0\xdaa\x01\x92\x02\x04mainR\vclusterName\x12d\n" +
+	"\x06region\x18\x02 \x01(\x0e2=.org.project_planton.provider.digitalocean.DigitalOceanRegionB\r\xbaH\n" +
+	"\xc8\x01\x01\x82\x01\x04\x10\x01(\x01R\x06region\x12\x91\x03\n" +
+	"\x12kubernetes_version\x18\x03 \x01(\tB\xe1\x02\xbaH\xdd\x02\xba\x01\xcd\x02\n" +
+	"\x1fdigitalocean_kubernetes_version\x12\xa9\x01must be a version slug of DigitalOcean, such as 1.31.1-do.4, or the start of one, such as 1.31, without leading zeros (list them with: doctl kubernetes options versions)\x1a~this == '' || this.matches('^(0|[1-9][0-9]{0,3})[.](0|[1-9][0-9]{0,3})([.](0|[1-9][0-9]{0,3})(-do[.](0|[1-9][0-9]{0,3}))?)?$')\xc8\x01\x01r\a\x92\x02\x041.31R\x11kubernetesVersion\x12l\n" +
 	"\x03vpc\x18\x04 \x01(\v2:.org.project_planton.shared.foreignkey.v1.StringValueOrRefB\x1e\x88\xd4a\xbc\t\x92\xd4a\x15status.outputs.vpc_idR\x03vpc\x12)\n" +
 	"\x10highly_available\x18\x05 \x01(\bR\x0fhighlyAvailable\x12!\n" +
 	"\fauto_upgrade\x18\x06 \x01(\bR\vautoUpgrade\x122\n" +
-	"\x15disable_surge_upgrade\x18\a \x01(\bR\x13disableSurgeUpgrade\x12\xa2\x02\n" +
-	"\x12maintenance_window\x18\b \x01(\tB\xf2\x01\xbaH\xee\x01\xba\x01\xea\x01\n" +
-	"\x12maintenance_window\x12Vmust be day=HH:MM in UTC, the day a weekday in lower case or any, such as sunday=02:00\x1a|this == '' || this.matches('^(any|monday|tuesday|wednesday|thursday|friday|saturday|sunday)=([01][0-9]|2[0-3]):[0-5][0-9]$')R\x11maintenanceWindow\x121\n" +
-	"\x14registry_integration\x18\t \x01(\bR\x13registryIntegration\x12\\\n" +
+	"\x15disable_surge_upgrade\x18\a \x01(\bR\x13disableSurgeUpgrade\x12\xb3\x02\n" +
+	"\x12maintenance_window\x18\b \x01(\tB\x83\x02\xbaH\xff\x01\xba\x01\xea\x01\n" +
+	"\x12maintenance_window\x12Vmust be day=HH:MM in UTC, the day a weekday in lower case or any, such as sunday=02:00\x1a|this == '' || this.matches('^(any|monday|tuesday|wednesday|thursday|friday|saturday|sunday)=([01][0-9]|2[0-3]):[0-5][0-9]$')r\x0f\x92\x02\fsunday=02:00R\x11maintenanceWindow\x121\n" +
+	"\x14registry_integration\x18\t \x01(\bR\x13registryIntegration\x12m\n" +
 	"\"control_plane_firewall_allowed_ips\x18\n" +
-	" \x03(\tB\x10\xbaH\r\x92\x01\n" +
-	"\x18\x01\"\x06r\x04\xf8\xdaa\x01R\x1econtrolPlaneFirewallAllowedIps\x12(\n" +
-	"\x04tags\x18\v \x03(\tB\x14\xbaH\x11\x92\x01\x0e\x18\x01\"\n" +
-	"r\b\xe0\xdaa\x01\x88\xdba\x01R\x04tags\x12\xac\x01\n" +
-	"\x11default_node_pool\x18\f \x01(\v2x.org.project_planton.provider.digitalocean.digitaloceankubernetescluster.v1.DigitalOceanKubernetesClusterDefaultNodePoolB\x06\xbaH\x03\xc8\x01\x01R\x0fdefaultNodePool\x120\n" +
-	"\x0ecluster_subnet\x18e \x01(\tB\t\xbaH\x06r\x04\xe8\xdaa\x01R\rclusterSubnet\x120\n" +
-	"\x0eservice_subnet\x18f \x01(\tB\t\xbaH\x06r\x04\xe8\xdaa\x01R\rserviceSubnet\x12\xa5\x01\n" +
+	" \x03(\tB!\xbaH\x1e\x92\x01\x1b\x18\x01\"\x17r\x15\xf8\xdaa\x01\x92\x02\x0e203.0.113.0/24R\x1econtrolPlaneFirewallAllowedIps\x123\n" +
+	"\x04tags\x18\v \x03(\tB\x1f\xbaH\x1c\x92\x01\x19\x18\x01\"\x15r\x13\xe0\xdaa\x01\x88\xdba\x01\x92\x02\benv:prodR\x04tags\x12\xac\x01\n" +
+	"\x11default_node_pool\x18\f \x01(\v2x.org.project_planton.provider.digitalocean.digitaloceankubernetescluster.v1.DigitalOceanKubernetesClusterDefaultNodePoolB\x06\xbaH\x03\xc8\x01\x01R\x0fdefaultNodePool\x12@\n" +
+	"\x0ecluster_subnet\x18e \x01(\tB\x19\xbaH\x16r\x14\xe8\xdaa\x01\x92\x02\r10.244.0.0/16R\rclusterSubnet\x12@\n" +
+	"\x0eservice_subnet\x18f \x01(\tB\x19\xbaH\x16r\x14\xe8\xdaa\x01\x92\x02\r10.245.0.0/16R\rserviceSubnet\x12\xa5\x01\n" +
 	"\x15additional_node_pools\x18g \x03(\v2q.org.project_planton.provider.digitalocean.digitaloceankubernetescluster.v1.DigitalOceanKubernetesClusterNodePoolR\x13additionalNodePools\x12\xbc\x01\n" +
 	"\x18autoscaler_configuration\x18h \x01(\v2\x80\x01.org.project_planton.provider.digitalocean.digitaloceankubernetescluster.v1.DigitalOceanKubernetesClusterAutoscalerConfigurationR\x17autoscalerConfiguration\x12G\n" +
-	" destroy_all_associated_resources\x18i \x01(\bR\x1ddestroyAllAssociatedResources\x12:\n" +
-	"\x19kubeconfig_expire_seconds\x18j \x01(\rR\x17kubeconfigExpireSeconds:\x84\x03\xbaH\x80\x03\x1a\xfd\x02\n" +
-	"\x16node_pools.unique_name\x12lnode pools of one cluster need different names, that of the default pool included ('default' when not given)\x1a\xf4\x01this.additional_node_pools.all(p, p.name == '' || (this.additional_node_pools.filter(o, o.name == p.name).size() == 1 && (!has(this.default_node_pool) || p.name != (this.default_node_pool.name == '' ? 'default' : this.default_node_pool.name))))\"\xca\r\n" +
-	",DigitalOceanKubernetesClusterDefaultNodePool\x12\x1a\n" +
-	"\x04size\x18\x01 \x01(\tB\x06\xbaH\x03\xc8\x01\x01R\x04size\x12)\n" +
+	" destroy_all_associated_resources\x18i \x01(\bR\x1ddestroyAllAssociatedResources\x12E\n" +
+	"\x19kubeconfig_expire_seconds\x18j \x01(\rB\t\xbaH\x06*\x04@\x80\xa3\x05R\x17kubeconfigExpireSeconds:\x84\x03\xbaH\x80\x03\x1a\xfd\x02\n" +
+	"\x16node_pools.unique_name\x12lnode pools of one cluster need different names, that of the default pool included ('default' when not given)\x1a\xf4\x01this.additional_node_pools.all(p, p.name == '' || (this.additional_node_pools.filter(o, o.name == p.name).size() == 1 && (!has(this.default_node_pool) || p.name != (this.default_node_pool.name == '' ? 'default' : this.default_node_pool.name))))\"\xa4\x0e\n" +
+	",DigitalOceanKubernetesClusterDefaultNodePool\x12*\n" +
+	"\x04size\x18\x01 \x01(\tB\x16\xbaH\x13\xc8\x01\x01r\x0e\x92\x02\vs-2vcpu-4gbR\x04size\x12+\n" +
 	"\n" +
-	"node_count\x18\x02 \x01(\rB\n" +
-	"\xbaH\a\xc8\x01\x01*\x02 \x00R\tnodeCount\x12\x1d\n" +
+	"node_count\x18\x02 \x01(\rB\f\xbaH\t\xc8\x01\x01*\x04@\x02 \x00R\tnodeCount\x12&\n" +
 	"\n" +
-	"auto_scale\x18\x03 \x01(\bR\tautoScale\x12\x1b\n" +
-	"\tmin_nodes\x18\x04 \x01(\rR\bminNodes\x12\x1b\n" +
-	"\tmax_nodes\x18\x05 \x01(\rR\bmaxNodes\x12\xd3\x01\n" +
-	"\x04name\x18e \x01(\tB\xbe\x01\xbaH\xba\x01\xba\x01\xb6\x01\n" +
-	"\x0enode_pool_name\x12_must be 1 to 255 lower-case letters, digits and '-', starting and ending with a letter or digit\x1aCthis == '' || this.matches('^[a-z0-9]([-a-z0-9]{0,253}[a-z0-9])?$')R\x04name\x12\xb9\x01\n" +
-	"\x06labels\x18f \x03(\v2\x84\x01.org.project_planton.provider.digitalocean.digitaloceankubernetescluster.v1.DigitalOceanKubernetesClusterDefaultNodePool.LabelsEntryB\x1a\xbaH\x17\x9a\x01\x14\"\n" +
-	"r\b\xb8\xdaa\x01\xc8\xdaa\x01*\x06r\x04\xc0\xdaa\x01R\x06labels\x12\xdb\x02\n" +
+	"auto_scale\x18\x03 \x01(\bB\a\xbaH\x04j\x02\x10\x01R\tautoScale\x12$\n" +
+	"\tmin_nodes\x18\x04 \x01(\rB\a\xbaH\x04*\x02@\x01R\bminNodes\x12$\n" +
+	"\tmax_nodes\x18\x05 \x01(\rB\a\xbaH\x04*\x02@\x05R\bmaxNodes\x12\xde\x01\n" +
+	"\x04name\x18e \x01(\tB\xc9\x01\xbaH\xc5\x01\xba\x01\xb6\x01\n" +
+	"\x0enode_pool_name\x12_must be 1 to 255 lower-case letters, digits and '-', starting and ending with a letter or digit\x1aCthis == '' || this.matches('^[a-z0-9]([-a-z0-9]{0,253}[a-z0-9])?$')r\t\x92\x02\x06systemR\x04name\x12\xcd\x01\n" +
+	"\x06labels\x18f \x03(\v2\x84\x01.org.project_planton.provider.digitalocean.digitaloceankubernetescluster.v1.DigitalOceanKubernetesClusterDefaultNodePool.LabelsEntryB.\xbaH+\x9a\x01(\"\x15r\x13\xb8\xdaa\x01\xc8\xdaa\x01\x92\x02\bworkload*\x0fr\r\xc0\xdaa\x01\x92\x02\x06systemR\x06labels\x12\xdb\x02\n" +
 	"\x06taints\x18g \x03(\v2p.org.project_planton.provider.digitalocean.digitaloceankubernetesnodepool.v1.DigitalOceanKubernetesNodePoolTaintB\xd0\x01\xbaH\xcc\x01\xba\x01\xc8\x01\n" +
-	"\rtaints.unique\x12Wtaints must differ in key or effect: Kubernetes keeps one taint for each key and effect\x1a^this.all(t, t.key == '' || this.filter(o, o.key == t.key && o.effect == t.effect).size() == 1)R\x06taints\x12(\n" +
-	"\x04tags\x18h \x03(\tB\x14\xbaH\x11\x92\x01\x0e\x18\x01\"\n" +
-	"r\b\xe0\xdaa\x01\x88\xdba\x01R\x04tags\x1a9\n" +
+	"\rtaints.unique\x12Wtaints must differ in key or effect: Kubernetes keeps one taint for each key and effect\x1a^this.all(t, t.key == '' || this.filter(o, o.key == t.key && o.effect == t.effect).size() == 1)R\x06taints\x126\n" +
+	"\x04tags\x18h \x03(\tB\"\xbaH\x1f\x92\x01\x1c\x18\x01\"\x18r\x16\xe0\xdaa\x01\x88\xdba\x01\x92\x02\vpool:systemR\x04tags\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:\xa4\x05\xbaH\xa0\x05\x1a\xad\x01\n" +
 	"\x19autoscale.bounds_required\x12Lwith auto_scale on, min_nodes must be at least 1 and max_nodes must be given\x1aB!this.auto_scale || (this.min_nodes >= 1u && this.max_nodes >= 1u)\x1a\xad\x02\n" +
 	"\x0fautoscale.order\x12`with auto_scale on, min_nodes <= node_count <= max_nodes must hold: node_count is the first size\x1a\xb7\x01!this.auto_scale || ((this.node_count == 0u || this.min_nodes <= this.node_count) && (this.max_nodes == 0u || (this.min_nodes <= this.max_nodes && this.node_count <= this.max_nodes)))\x1a\xbd\x01\n" +
-	"\x1cautoscale.off_without_bounds\x12Zmin_nodes and max_nodes apply only with auto_scale on; remove them or set auto_scale: true\x1aAthis.auto_scale || (this.min_nodes == 0u && this.max_nodes == 0u)\"\xe1\v\n" +
-	"%DigitalOceanKubernetesClusterNodePool\x12 \n" +
-	"\x04name\x18\x01 \x01(\tB\f\xbaH\t\xc8\x01\x01r\x04\xb0\xdaa\x01R\x04name\x12\x1a\n" +
-	"\x04size\x18\x02 \x01(\tB\x06\xbaH\x03\xc8\x01\x01R\x04size\x12)\n" +
+	"\x1cautoscale.off_without_bounds\x12Zmin_nodes and max_nodes apply only with auto_scale on; remove them or set auto_scale: true\x1aAthis.auto_scale || (this.min_nodes == 0u && this.max_nodes == 0u)\"\xb6\f\n" +
+	"%DigitalOceanKubernetesClusterNodePool\x12(\n" +
+	"\x04name\x18\x01 \x01(\tB\x14\xbaH\x11\xc8\x01\x01r\f\xb0\xdaa\x01\x92\x02\x05batchR\x04name\x12*\n" +
+	"\x04size\x18\x02 \x01(\tB\x16\xbaH\x13\xc8\x01\x01r\x0e\x92\x02\vs-4vcpu-8gbR\x04size\x12+\n" +
 	"\n" +
-	"node_count\x18\x03 \x01(\rB\n" +
-	"\xbaH\a\xc8\x01\x01*\x02 \x00R\tnodeCount\x12\x1d\n" +
+	"node_count\x18\x03 \x01(\rB\f\xbaH\t\xc8\x01\x01*\x04@\x01 \x00R\tnodeCount\x12&\n" +
 	"\n" +
-	"auto_scale\x18\x04 \x01(\bR\tautoScale\x12\x1b\n" +
-	"\tmin_nodes\x18\x05 \x01(\rR\bminNodes\x12\x1b\n" +
-	"\tmax_nodes\x18\x06 \x01(\rR\bmaxNodes\x12\xb1\x01\n" +
-	"\x06labels\x18\a \x03(\v2}.org.project_planton.provider.digitalocean.digitaloceankubernetescluster.v1.DigitalOceanKubernetesClusterNodePool.LabelsEntryB\x1a\xbaH\x17\x9a\x01\x14\"\n" +
-	"r\b\xb8\xdaa\x01\xc8\xdaa\x01*\x06r\x04\xc0\xdaa\x01R\x06labels\x12\xdb\x02\n" +
+	"auto_scale\x18\x04 \x01(\bB\a\xbaH\x04j\x02\x10\x01R\tautoScale\x12$\n" +
+	"\tmin_nodes\x18\x05 \x01(\rB\a\xbaH\x04*\x02@\x01R\bminNodes\x12$\n" +
+	"\tmax_nodes\x18\x06 \x01(\rB\a\xbaH\x04*\x02@\x05R\bmaxNodes\x12\xc4\x01\n" +
+	"\x06labels\x18\a \x03(\v2}.org.project_planton.provider.digitalocean.digitaloceankubernetescluster.v1.DigitalOceanKubernetesClusterNodePool.LabelsEntryB-\xbaH*\x9a\x01'\"\x15r\x13\xb8\xdaa\x01\xc8\xdaa\x01\x92\x02\bworkload*\x0er\f\xc0\xdaa\x01\x92\x02\x05batchR\x06labels\x12\xdb\x02\n" +
 	"\x06taints\x18\b \x03(\v2p.org.project_planton.provider.digitalocean.digitaloceankubernetesnodepool.v1.DigitalOceanKubernetesNodePoolTaintB\xd0\x01\xbaH\xcc\x01\xba\x01\xc8\x01\n" +
-	"\rtaints.unique\x12Wtaints must differ in key or effect: Kubernetes keeps one taint for each key and effect\x1a^this.all(t, t.key == '' || this.filter(o, o.key == t.key && o.effect == t.effect).size() == 1)R\x06taints\x12(\n" +
-	"\x04tags\x18\t \x03(\tB\x14\xbaH\x11\x92\x01\x0e\x18\x01\"\n" +
-	"r\b\xe0\xdaa\x01\x88\xdba\x01R\x04tags\x1a9\n" +
+	"\rtaints.unique\x12Wtaints must differ in key or effect: Kubernetes keeps one taint for each key and effect\x1a^this.all(t, t.key == '' || this.filter(o, o.key == t.key && o.effect == t.effect).size() == 1)R\x06taints\x125\n" +
+	"\x04tags\x18\t \x03(\tB!\xbaH\x1e\x92\x01\x1b\x18\x01\"\x17r\x15\xe0\xdaa\x01\x88\xdba\x01\x92\x02\n" +
+	"pool:batchR\x04tags\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:\xfe\x04\xbaH\xfa\x04\x1a\x87\x01\n" +
 	"\x19autoscale.bounds_required\x12@with auto_scale on, max_nodes must be given (min_nodes may be 0)\x1a(!this.auto_scale || this.max_nodes >= 1u\x1a\xad\x02\n" +
 	"\x0fautoscale.order\x12`with auto_scale on, min_nodes <= node_count <= max_nodes must hold: node_count is the first size\x1a\xb7\x01!this.auto_scale || ((this.node_count == 0u || this.min_nodes <= this.node_count) && (this.max_nodes == 0u || (this.min_nodes <= this.max_nodes && this.node_count <= this.max_nodes)))\x1a\xbd\x01\n" +
-	"\x1cautoscale.off_without_bounds\x12Zmin_nodes and max_nodes apply only with auto_scale on; remove them or set auto_scale: true\x1aAthis.auto_scale || (this.min_nodes == 0u && this.max_nodes == 0u)\"\xe0\x03\n" +
-	"4DigitalOceanKubernetesClusterAutoscalerConfiguration\x12`\n" +
-	" scale_down_utilization_threshold\x18\x01 \x01(\x01B\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\x1dscaleDownUtilizationThreshold\x12\xaa\x01\n" +
-	"\x18scale_down_unneeded_time\x18\x02 \x01(\tBq\xbaHn\xba\x01k\n" +
-	"\rduration_text\x12(must be a duration, such as 10m or 1m30s\x1a0this == '' || this.matches('^([0-9]+(h|m|s))+$')R\x15scaleDownUnneededTime\x12\x98\x01\n" +
-	"\texpanders\x18\x03 \x03(\tBz\xbaHw\x92\x01t\x18\x01\"p\xba\x01m\n" +
-	"\x13autoscaler.expander\x12'must be random, priority or least_waste\x1a-this in ['random', 'priority', 'least_waste']R\texpandersB\x97\x01Z\x94\x01github.com/plantonhq/project-planton/apis/org/project_planton/provider/digitalocean/digitaloceankubernetescluster/v1;digitaloceankubernetesclusterv1b\x06proto3"
+	"\x1cautoscale.off_without_bounds\x12Zmin_nodes and max_nodes apply only with auto_scale on; remove them or set auto_scale: true\x1aAthis.auto_scale || (this.min_nodes == 0u && this.max_nodes == 0u)\"\x81\x04\n" +
+	"4DigitalOceanKubernetesClusterAutoscalerConfiguration\x12i\n" +
+	" scale_down_utilization_threshold\x18\x01 \x01(\x01B \xbaH\x1d\x12\x1bI\x00\x00\x00\x00\x00\x00\xe0?\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\x1dscaleDownUtilizationThreshold\x12\xb2\x01\n" +
+	"\x18scale_down_unneeded_time\x18\x02 \x01(\tBy\xbaHv\xba\x01k\n" +
+	"\rduration_text\x12(must be a duration, such as 10m or 1m30s\x1a0this == '' || this.matches('^([0-9]+(h|m|s))+$')r\x06\x92\x02\x0310mR\x15scaleDownUnneededTime\x12\xa8\x01\n" +
+	"\texpanders\x18\x03 \x03(\tB\x89\x01\xbaH\x85\x01\x92\x01\x81\x01\x18\x01\"}\xba\x01m\n" +
+	"\x13autoscaler.expander\x12'must be random, priority or least_waste\x1a-this in ['random', 'priority', 'least_waste']r\v\x92\x02\bpriorityR\texpandersB\x97\x01Z\x94\x01github.com/plantonhq/project-planton/apis/org/project_planton/provider/digitalocean/digitaloceankubernetescluster/v1;digitaloceankubernetesclusterv1b\x06proto3"
 
 var (
 	file_org_project_planton_provider_digitalocean_digitaloceankubernetescluster_v1_spec_proto_rawDescOnce sync.Once

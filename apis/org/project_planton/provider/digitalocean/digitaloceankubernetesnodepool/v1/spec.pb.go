@@ -219,35 +219,33 @@ var File_org_project_planton_provider_digitalocean_digitaloceankubernetesnodepoo
 
 const file_org_project_planton_provider_digitalocean_digitaloceankubernetesnodepool_v1_spec_proto_rawDesc = "" +
 	"\n" +
-	"Vorg/project_planton/provider/digitalocean/digitaloceankubernetesnodepool/v1/spec.proto\x12Korg.project_planton.provider.digitalocean.digitaloceankubernetesnodepool.v1\x1a\x1bbuf/validate/validate.proto\x1a:org/project_planton/shared/foreignkey/v1/foreign_key.proto\x1a,org/project_planton/shared/rules/rules.proto\"\xee\f\n" +
-	"\"DigitalOceanKubernetesNodePoolSpec\x122\n" +
-	"\x0enode_pool_name\x18\x01 \x01(\tB\f\xbaH\t\xc8\x01\x01r\x04\xb0\xdaa\x01R\fnodePoolName\x12~\n" +
-	"\acluster\x18\x02 \x01(\v2:.org.project_planton.shared.foreignkey.v1.StringValueOrRefB(\xbaH\x03\xc8\x01\x01\x88\xd4a\xb8\t\x92\xd4a\x19status.outputs.cluster_idR\acluster\x12\x1a\n" +
-	"\x04size\x18\x03 \x01(\tB\x06\xbaH\x03\xc8\x01\x01R\x04size\x12)\n" +
+	"Vorg/project_planton/provider/digitalocean/digitaloceankubernetesnodepool/v1/spec.proto\x12Korg.project_planton.provider.digitalocean.digitaloceankubernetesnodepool.v1\x1a\x1bbuf/validate/validate.proto\x1a:org/project_planton/shared/foreignkey/v1/foreign_key.proto\x1a,org/project_planton/shared/rules/rules.proto\"\xc1\r\n" +
+	"\"DigitalOceanKubernetesNodePoolSpec\x12:\n" +
+	"\x0enode_pool_name\x18\x01 \x01(\tB\x14\xbaH\x11\xc8\x01\x01r\f\xb0\xdaa\x01\x92\x02\x05batchR\fnodePoolName\x12~\n" +
+	"\acluster\x18\x02 \x01(\v2:.org.project_planton.shared.foreignkey.v1.StringValueOrRefB(\xbaH\x03\xc8\x01\x01\x88\xd4a\xb8\t\x92\xd4a\x19status.outputs.cluster_idR\acluster\x12*\n" +
+	"\x04size\x18\x03 \x01(\tB\x16\xbaH\x13\xc8\x01\x01r\x0e\x92\x02\vs-4vcpu-8gbR\x04size\x12+\n" +
 	"\n" +
-	"node_count\x18\x04 \x01(\rB\n" +
-	"\xbaH\a\xc8\x01\x01*\x02 \x00R\tnodeCount\x12\x1d\n" +
+	"node_count\x18\x04 \x01(\rB\f\xbaH\t\xc8\x01\x01*\x04@\x01 \x00R\tnodeCount\x12&\n" +
 	"\n" +
-	"auto_scale\x18\x05 \x01(\bR\tautoScale\x12\x1b\n" +
-	"\tmin_nodes\x18\x06 \x01(\rR\bminNodes\x12\x1b\n" +
-	"\tmax_nodes\x18\a \x01(\rR\bmaxNodes\x12\xaf\x01\n" +
-	"\x06labels\x18\b \x03(\v2{.org.project_planton.provider.digitalocean.digitaloceankubernetesnodepool.v1.DigitalOceanKubernetesNodePoolSpec.LabelsEntryB\x1a\xbaH\x17\x9a\x01\x14\"\n" +
-	"r\b\xb8\xdaa\x01\xc8\xdaa\x01*\x06r\x04\xc0\xdaa\x01R\x06labels\x12\xdb\x02\n" +
+	"auto_scale\x18\x05 \x01(\bB\a\xbaH\x04j\x02\x10\x01R\tautoScale\x12$\n" +
+	"\tmin_nodes\x18\x06 \x01(\rB\a\xbaH\x04*\x02@\x01R\bminNodes\x12$\n" +
+	"\tmax_nodes\x18\a \x01(\rB\a\xbaH\x04*\x02@\x05R\bmaxNodes\x12\xc2\x01\n" +
+	"\x06labels\x18\b \x03(\v2{.org.project_planton.provider.digitalocean.digitaloceankubernetesnodepool.v1.DigitalOceanKubernetesNodePoolSpec.LabelsEntryB-\xbaH*\x9a\x01'\"\x15r\x13\xb8\xdaa\x01\xc8\xdaa\x01\x92\x02\bworkload*\x0er\f\xc0\xdaa\x01\x92\x02\x05batchR\x06labels\x12\xdb\x02\n" +
 	"\x06taints\x18\t \x03(\v2p.org.project_planton.provider.digitalocean.digitaloceankubernetesnodepool.v1.DigitalOceanKubernetesNodePoolTaintB\xd0\x01\xbaH\xcc\x01\xba\x01\xc8\x01\n" +
-	"\rtaints.unique\x12Wtaints must differ in key or effect: Kubernetes keeps one taint for each key and effect\x1a^this.all(t, t.key == '' || this.filter(o, o.key == t.key && o.effect == t.effect).size() == 1)R\x06taints\x12(\n" +
+	"\rtaints.unique\x12Wtaints must differ in key or effect: Kubernetes keeps one taint for each key and effect\x1a^this.all(t, t.key == '' || this.filter(o, o.key == t.key && o.effect == t.effect).size() == 1)R\x06taints\x123\n" +
 	"\x04tags\x18\n" +
-	" \x03(\tB\x14\xbaH\x11\x92\x01\x0e\x18\x01\"\n" +
-	"r\b\xe0\xdaa\x01\x88\xdba\x01R\x04tags\x1a9\n" +
+	" \x03(\tB\x1f\xbaH\x1c\x92\x01\x19\x18\x01\"\x15r\x13\xe0\xdaa\x01\x88\xdba\x01\x92\x02\benv:prodR\x04tags\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:\xfe\x04\xbaH\xfa\x04\x1a\x87\x01\n" +
 	"\x19autoscale.bounds_required\x12@with auto_scale on, max_nodes must be given (min_nodes may be 0)\x1a(!this.auto_scale || this.max_nodes >= 1u\x1a\xad\x02\n" +
 	"\x0fautoscale.order\x12`with auto_scale on, min_nodes <= node_count <= max_nodes must hold: node_count is the first size\x1a\xb7\x01!this.auto_scale || ((this.node_count == 0u || this.min_nodes <= this.node_count) && (this.max_nodes == 0u || (this.min_nodes <= this.max_nodes && this.node_count <= this.max_nodes)))\x1a\xbd\x01\n" +
-	"\x1cautoscale.off_without_bounds\x12Zmin_nodes and max_nodes apply only with auto_scale on; remove them or set auto_scale: true\x1aAthis.auto_scale || (this.min_nodes == 0u && this.max_nodes == 0u)\"\x8c\x01\n" +
-	"#DigitalOceanKubernetesNodePoolTaint\x12\x1e\n" +
-	"\x03key\x18\x01 \x01(\tB\f\xbaH\t\xc8\x01\x01r\x04\xb8\xdaa\x01R\x03key\x12\x1f\n" +
-	"\x05value\x18\x02 \x01(\tB\t\xbaH\x06r\x04\xc0\xdaa\x01R\x05value\x12$\n" +
-	"\x06effect\x18\x03 \x01(\tB\f\xbaH\t\xc8\x01\x01r\x04\xd0\xdaa\x01R\x06effectB\x99\x01Z\x96\x01github.com/plantonhq/project-planton/apis/org/project_planton/provider/digitalocean/digitaloceankubernetesnodepool/v1;digitaloceankubernetesnodepoolv1b\x06proto3"
+	"\x1cautoscale.off_without_bounds\x12Zmin_nodes and max_nodes apply only with auto_scale on; remove them or set auto_scale: true\x1aAthis.auto_scale || (this.min_nodes == 0u && this.max_nodes == 0u)\"\xad\x01\n" +
+	"#DigitalOceanKubernetesNodePoolTaint\x12*\n" +
+	"\x03key\x18\x01 \x01(\tB\x18\xbaH\x15\xc8\x01\x01r\x10\xb8\xdaa\x01\x92\x02\tdedicatedR\x03key\x12'\n" +
+	"\x05value\x18\x02 \x01(\tB\x11\xbaH\x0er\f\xc0\xdaa\x01\x92\x02\x05batchR\x05value\x121\n" +
+	"\x06effect\x18\x03 \x01(\tB\x19\xbaH\x16\xc8\x01\x01r\x11\xd0\xdaa\x01\x92\x02\n" +
+	"NoScheduleR\x06effectB\x99\x01Z\x96\x01github.com/plantonhq/project-planton/apis/org/project_planton/provider/digitalocean/digitaloceankubernetesnodepool/v1;digitaloceankubernetesnodepoolv1b\x06proto3"
 
 var (
 	file_org_project_planton_provider_digitalocean_digitaloceankubernetesnodepool_v1_spec_proto_rawDescOnce sync.Once

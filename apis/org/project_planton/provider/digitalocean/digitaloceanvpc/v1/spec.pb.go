@@ -101,13 +101,14 @@ var File_org_project_planton_provider_digitalocean_digitaloceanvpc_v1_spec_proto
 
 const file_org_project_planton_provider_digitalocean_digitaloceanvpc_v1_spec_proto_rawDesc = "" +
 	"\n" +
-	"Gorg/project_planton/provider/digitalocean/digitaloceanvpc/v1/spec.proto\x12<org.project_planton.provider.digitalocean.digitaloceanvpc.v1\x1a\x1bbuf/validate/validate.proto\x1a6org/project_planton/provider/digitalocean/region.proto\x1a,org/project_planton/shared/rules/rules.proto\"\x89\x05\n" +
-	"\x13DigitalOceanVpcSpec\x12*\n" +
-	"\vdescription\x18\x01 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\vdescription\x12b\n" +
-	"\x06region\x18\x02 \x01(\x0e2=.org.project_planton.provider.digitalocean.DigitalOceanRegionB\v\xbaH\b\xc8\x01\x01\x82\x01\x02\x10\x01R\x06region\x12\xae\x03\n" +
-	"\rip_range_cidr\x18\x03 \x01(\tB\x89\x03\xbaH\x85\x03\xba\x01\x9e\x01\n" +
+	"Gorg/project_planton/provider/digitalocean/digitaloceanvpc/v1/spec.proto\x12<org.project_planton.provider.digitalocean.digitaloceanvpc.v1\x1a\x1bbuf/validate/validate.proto\x1a6org/project_planton/provider/digitalocean/region.proto\x1a,org/project_planton/shared/rules/rules.proto\"\xbd\x05\n" +
+	"\x13DigitalOceanVpcSpec\x12M\n" +
+	"\vdescription\x18\x01 \x01(\tB+\xbaH(r&\x18\xff\x01\x92\x02 Everything of acme in productionR\vdescription\x12d\n" +
+	"\x06region\x18\x02 \x01(\x0e2=.org.project_planton.provider.digitalocean.DigitalOceanRegionB\r\xbaH\n" +
+	"\xc8\x01\x01\x82\x01\x04\x10\x01(\x01R\x06region\x12\xbd\x03\n" +
+	"\rip_range_cidr\x18\x03 \x01(\tB\x98\x03\xbaH\x94\x03\xba\x01\x9e\x01\n" +
 	"\x0evpc_range_size\x12\x1fmust be between a /16 and a /28\x1akthis == '' || !this.isIpPrefix(4, true) || (int(this.split('/')[1]) >= 16 && int(this.split('/')[1]) <= 28)\xba\x01\xd9\x01\n" +
-	"\x11vpc_range_private\x12Smust lie in a private range (RFC 1918): 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16\x1aothis == '' || !this.isIpPrefix(4, true) || this.matches('^(10[.]|172[.](1[6-9]|2[0-9]|3[01])[.]|192[.]168[.])')r\x04\xe8\xdaa\x01R\vipRangeCidr\x121\n" +
+	"\x11vpc_range_private\x12Smust lie in a private range (RFC 1918): 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16\x1aothis == '' || !this.isIpPrefix(4, true) || this.matches('^(10[.]|172[.](1[6-9]|2[0-9]|3[01])[.]|192[.]168[.])')r\x13\xe8\xdaa\x01\x92\x02\f10.20.0.0/20R\vipRangeCidr\x121\n" +
 	"\x15is_default_for_region\x18\x04 \x01(\bR\x12isDefaultForRegionBzZxgithub.com/plantonhq/project-planton/apis/org/project_planton/provider/digitalocean/digitaloceanvpc/v1;digitaloceanvpcv1b\x06proto3"
 
 var (

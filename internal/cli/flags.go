@@ -25,6 +25,8 @@ const (
 	outputYAML = "yaml"
 	outputEnv  = "env"
 
+	// environmentCloud is the cloud, where no flag says so.
+	environmentCloud = "PLANTON_CLOUD"
 	// environmentTimeScale is how long things take on the emulated clouds, where no flag says so.
 	environmentTimeScale = "PLANTON_CLOUD_TIME_SCALE"
 )
@@ -144,7 +146,8 @@ type cloudFlags struct {
 
 // bindCloud is for commands that only need to know whose stacks are meant.
 func (f *cloudFlags) bindCloud(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.cloud, "cloud", cloudReal, "real, or emulated: clouds on this machine to try things on")
+	cmd.Flags().StringVar(&f.cloud, "cloud", cloudReal,
+		"real, or emulated: clouds on this machine to try things on ("+environmentCloud+")")
 }
 
 func (f *cloudFlags) bind(cmd *cobra.Command) {
@@ -160,6 +163,12 @@ func (f *cloudFlags) bind(cmd *cobra.Command) {
 }
 
 func (f *cloudFlags) check(streams Streams, cmd *cobra.Command) error {
+	if chosen := streams.Getenv(environmentCloud); chosen != "" && !cmd.Flags().Changed("cloud") {
+		if chosen != cloudReal && chosen != cloudEmulated {
+			return usageError(environmentCloud + "=" + chosen + ": the clouds are real and emulated")
+		}
+		f.cloud = chosen
+	}
 	if f.cloud != cloudReal && f.cloud != cloudEmulated {
 		return usageError("--cloud " + f.cloud + ": the clouds are real and emulated")
 	}

@@ -61,7 +61,12 @@ func TestEngineScripts(t *testing.T) {
 }
 
 func runScripts(t *testing.T, directory, pulumiPath string) {
-	testscript.Run(t, testscript.Params{
+	testscript.Run(t, scriptParams(directory, pulumiPath))
+}
+
+// scriptParams are how the scripts of a folder are run.
+func scriptParams(directory, pulumiPath string) testscript.Params {
+	return testscript.Params{
 		Dir: directory,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("HOME", env.WorkDir)
@@ -79,7 +84,7 @@ func runScripts(t *testing.T, directory, pulumiPath string) {
 			"exits": exits, "cloud": cloudCommand, "keys": keys, "hold": hold, "until": until, "count": count, "lock": lockStack,
 		},
 		UpdateScripts: os.Getenv("UPDATE_SCRIPTS") != "",
-	})
+	}
 }
 
 // exits runs a command and checks its exit code: `exits 3 planton validate -f bad.yaml`.

@@ -112,6 +112,7 @@ func newRoot(streams Streams) *cobra.Command {
 	)
 	root.AddCommand(newStacks(streams), newState(streams), newUnlock(streams))
 	root.AddCommand(newKinds(streams), newExplain(streams), newSchema(streams), newGenerate(streams))
+	addCompletion(root, streams)
 	return root
 }
 

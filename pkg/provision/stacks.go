@@ -200,3 +200,25 @@ func (e *Engine) backendFailure(ctx context.Context, operation string, err error
 	text := e.secrets.redact(cliWords(err.Error()))
 	return &Error{Kind: kindOfText(text), Operation: operation, Message: text, cause: err}
 }
+
+// StackNames are the stacks whose states are in files, by the names of the files alone: of the backend of PULUMI_BACKEND_URL, else under
+// the directory, as OpenState has it; with local set, as OpenLocalState has it. It creates nothing and reads no state, so that a shell can
+// ask for it at each press of a key. Of other backends, and where nothing can be read, there are none.
+func StackNames(directory string, getenv func(string) string, local bool) []stackidentity.Identity {
+	folder := filepath.Join(directory, "backend")
+	if backend := getenv(environmentBackend); backend != "" && !local {
+		if folder = folderOf(backend); folder == "" {
+			return nil
+		}
+	}
+	files, _ := fs.Glob(os.DirFS(folder), path.Join(stackFolder, "*", "*.json*"))
+	var names []stackidentity.Identity
+	for _, name := range files {
+		stack, ok := strings.CutSuffix(strings.TrimSuffix(path.Base(name), ".gz"), ".json")
+		if !ok {
+			continue // a backup, or attributes
+		}
+		names = append(names, stackidentity.Identity{Organization: "organization", Project: path.Base(path.Dir(name)), Stack: stack})
+	}
+	return names
+}

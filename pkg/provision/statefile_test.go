@@ -329,3 +329,42 @@ func TestBackendGone(t *testing.T) {
 		t.Errorf("an empty folder begins anew: %v", err)
 	}
 }
+
+func TestStackNames(t *testing.T) {
+	t.Parallel()
+	directory := t.TempDir()
+	for _, file := range []string{"civovpc/a.json", "civovpc/b.c.d.json.gz", "civovpc/a.json.bak", "civovpc/a.json.attrs", "readme.json"} {
+		file = filepath.Join(directory, "backend", ".pulumi", "stacks", filepath.FromSlash(file))
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	here := []string{"organization/civovpc/a", "organization/civovpc/b.c.d"}
+	elsewhere := filepath.Join(directory, "none")
+	for _, test := range []struct {
+		reason, directory, backend string
+		local                      bool
+		want                       []string
+	}{
+		{"files under the directory", directory, "", false, here},
+		{"a backend in files", elsewhere, fileURL(filepath.Join(directory, "backend")) + "?metadata=skip", false, here},
+		{"a backend that is not in files", directory, "s3://bucket", false, nil},
+		{"what belongs to this machine alone", directory, "s3://bucket", true, here},
+		{"no folder", elsewhere, "", false, nil},
+	} {
+		var got []string
+		getenv := func(name string) string { return map[string]string{environmentBackend: test.backend}[name] }
+		for _, identity := range StackNames(test.directory, getenv, test.local) {
+			got = append(got, identity.String())
+		}
+		if diff := cmp.Diff(test.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", test.reason, diff)
+		}
+	}
+	if _, err := os.Stat(elsewhere); err == nil {
+		t.Error("a folder was made")
+	}
+}

@@ -108,7 +108,8 @@ func newRoot(streams Streams) *cobra.Command {
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError(err.Error()) })
 	root.AddCommand(
 		newValidate(streams), newPreview(streams), newApply(streams), newRefresh(streams), newDestroy(streams),
-		newOutputs(streams), newKubeconfig(streams), newGraph(streams), newDoctor(streams), newVersion(streams),
+		newOutputs(streams), newKubeconfig(streams), newGet(streams), newDescribe(streams), newGraph(streams),
+		newDoctor(streams), newVersion(streams),
 	)
 	root.AddCommand(newStacks(streams), newState(streams), newUnlock(streams))
 	root.AddCommand(newKinds(streams), newExplain(streams), newSchema(streams), newGenerate(streams))

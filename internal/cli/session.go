@@ -90,6 +90,22 @@ func emulatedDirectory(streams Streams) (string, error) {
 	return filepath.Join(directory, "emulated"), err
 }
 
+// openState tells where the states of the cloud's stacks are.
+func openState(streams Streams, flags cloudFlags) (*provision.State, error) {
+	if flags.cloud == cloudEmulated {
+		directory, err := emulatedDirectory(streams)
+		if err != nil {
+			return nil, err
+		}
+		return provision.OpenLocalState(directory, streams.Getenv)
+	}
+	directory, err := provision.StateDirectory(streams.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	return provision.OpenState(directory, streams.Getenv)
+}
+
 // openEngine makes the engine, with the Pulumi CLI that is found or built.
 func openEngine(ctx context.Context, streams Streams, flags cloudFlags, progress *progress) (*provision.Engine, error) {
 	cli, err := pulumicli.Find(ctx, pulumicli.Options{Getenv: streams.Getenv, Progress: streams.at(levelInfo)})
@@ -97,23 +113,9 @@ func openEngine(ctx context.Context, streams Streams, flags cloudFlags, progress
 		return nil, err
 	}
 	cli.Kill = streams.Kill
-	var state *provision.State
-	if flags.cloud == cloudEmulated {
-		directory, err := emulatedDirectory(streams)
-		if err != nil {
-			return nil, err
-		}
-		if state, err = provision.OpenLocalState(directory, streams.Getenv); err != nil {
-			return nil, err
-		}
-	} else {
-		directory, err := provision.StateDirectory(streams.Getenv)
-		if err != nil {
-			return nil, err
-		}
-		if state, err = provision.OpenState(directory, streams.Getenv); err != nil {
-			return nil, err
-		}
+	state, err := openState(streams, flags)
+	if err != nil {
+		return nil, err
 	}
 	return provision.New(provision.Options{
 		CLI:     cli,

@@ -3,6 +3,7 @@ package foreignkey
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 
@@ -108,6 +109,43 @@ func defaultFieldPath(options proto.Message, kind kinds.Kind) string {
 	}
 	path, _ := proto.GetExtension(options, foreignkeyv1.E_DefaultKindFieldPath).(string)
 	return path
+}
+
+// Default is what a field of a kind takes when its reference says no more than a name.
+type Default struct {
+	// Field is the path of the field in the message of the kind, such as "spec.network".
+	Field string
+	// Kind is the kind of the resource that it refers to, and OutputKey the output of that.
+	Kind      kinds.Kind
+	OutputKey string
+}
+
+// Defaults returns what the fields of a kind take by default, in the order of the fields.
+func Defaults(kind kinds.Kind) []Default {
+	var found []Default
+	var look func(message protoreflect.MessageDescriptor, prefix string, above []protoreflect.FullName)
+	look = func(message protoreflect.MessageDescriptor, prefix string, above []protoreflect.FullName) {
+		if slices.Contains(above, message.FullName()) {
+			return
+		}
+		fields := message.Fields()
+		for i := range fields.Len() {
+			field := fields.Get(i)
+			if field.Message() == nil {
+				continue
+			}
+			path := prefix + string(field.Name())
+			number, _ := proto.GetExtension(field.Options(), foreignkeyv1.E_DefaultKind).(cloudresourcekind.CloudResourceKind)
+			if referred, ok := kinds.ByNumber(number); ok {
+				output := strings.TrimPrefix(defaultFieldPath(field.Options(), referred), outputsPrefix)
+				found = append(found, Default{Field: path, Kind: referred, OutputKey: output})
+				continue
+			}
+			look(field.Message(), path+".", append(above, message.FullName()))
+		}
+	}
+	look(kind.NewTarget().ProtoReflect().Descriptor(), "", nil)
+	return found
 }
 
 type visitor func(path string, options proto.Message, value *foreignkeyv1.StringValueOrRef) error

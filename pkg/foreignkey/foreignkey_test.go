@@ -1,6 +1,7 @@
 package foreignkey_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/plantonhq/project-planton/apis/org/project_planton/shared/cloudresourcekind"
 	foreignkeyv1 "github.com/plantonhq/project-planton/apis/org/project_planton/shared/foreignkey/v1"
 	"github.com/plantonhq/project-planton/pkg/foreignkey"
+	"github.com/plantonhq/project-planton/pkg/kinds"
 )
 
 func ref(from *foreignkeyv1.ValueFromRef) *foreignkeyv1.StringValueOrRef {
@@ -185,4 +187,28 @@ func TestOrderLaw(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestDefaults: what is deployed is joined by these, so each field must name an output that both kinds have.
+func TestDefaults(t *testing.T) {
+	t.Parallel()
+	got := map[string][]string{}
+	for _, kind := range kinds.All() {
+		for _, d := range foreignkey.Defaults(kind) {
+			got[kind.Name] = append(got[kind.Name], d.Field+" "+d.Kind.Name+" "+d.OutputKey)
+			if !slices.Contains(d.Kind.OutputFields(), d.OutputKey) || !slices.Contains(kind.OutputFields(), d.OutputKey) {
+				t.Errorf("%s: %s takes %s of %s, which not both have", kind, d.Field, d.OutputKey, d.Kind)
+			}
+		}
+	}
+	want := map[string][]string{
+		"CivoFirewall":                   {"spec.network_id CivoVpc network_id"},
+		"CivoKubernetesCluster":          {"spec.network CivoVpc network_id", "spec.firewall CivoFirewall firewall_id"},
+		"CivoKubernetesNodePool":         {"spec.cluster CivoKubernetesCluster cluster_id"},
+		"DigitalOceanKubernetesCluster":  {"spec.vpc DigitalOceanVpc vpc_id"},
+		"DigitalOceanKubernetesNodePool": {"spec.cluster DigitalOceanKubernetesCluster cluster_id"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
 }

@@ -61,27 +61,19 @@ func stacksIn(directory string) ([]StackSummary, error) {
 	if _, err := os.Stat(directory); err != nil {
 		return nil, errors.Wrap(err, "open the backend's folder")
 	}
-	root := os.DirFS(directory)
+	stored, err := storedStacks(directory)
+	if err != nil {
+		return nil, err
+	}
 	var stacks []StackSummary
 	found := map[stackidentity.Identity]bool{}
-	for _, extension := range []string{".json", ".json.gz"} {
-		files, err := fs.Glob(root, path.Join(stackFolder, "*", "*"+extension))
-		if err != nil {
-			return nil, errors.Wrap(err, "look through the backend's folder")
-		}
-		for _, name := range files {
-			identity := stackidentity.Identity{
-				Organization: "organization", Project: path.Base(path.Dir(name)), Stack: strings.TrimSuffix(path.Base(name), extension),
-			}
-			summary := summaryOf(filepath.Join(directory, filepath.FromSlash(name)))
-			summary.Identity = identity
-			if !found[identity] {
-				stacks = append(stacks, summary)
-			}
-			found[identity] = true
-		}
+	for _, stack := range stored {
+		summary := summaryOf(stack.file)
+		summary.Identity = stack.identity
+		stacks = append(stacks, summary)
+		found[stack.identity] = true
 	}
-	locked, err := fs.Glob(root, path.Join(lockFolder, "*", "*", "*", "*.json"))
+	locked, err := fs.Glob(os.DirFS(directory), path.Join(lockFolder, "*", "*", "*", "*.json"))
 	if err != nil {
 		return nil, errors.Wrap(err, "look for locks")
 	}
@@ -97,6 +89,34 @@ func stacksIn(directory string) ([]StackSummary, error) {
 	for i := range stacks {
 		if stacks[i].Locks, err = locksIn(directory, stacks[i].Identity); err != nil {
 			return nil, err
+		}
+	}
+	return stacks, nil
+}
+
+// storedStack is a stack whose state is a file.
+type storedStack struct {
+	identity stackidentity.Identity
+	file     string
+}
+
+// storedStacks are the stacks that have a state in a folder.
+func storedStacks(directory string) ([]storedStack, error) {
+	var stacks []storedStack
+	found := map[stackidentity.Identity]bool{}
+	for _, extension := range []string{".json", ".json.gz"} {
+		files, err := fs.Glob(os.DirFS(directory), path.Join(stackFolder, "*", "*"+extension))
+		if err != nil {
+			return nil, errors.Wrap(err, "look through the backend's folder")
+		}
+		for _, name := range files {
+			identity := stackidentity.Identity{
+				Organization: "organization", Project: path.Base(path.Dir(name)), Stack: strings.TrimSuffix(path.Base(name), extension),
+			}
+			if !found[identity] {
+				stacks = append(stacks, storedStack{identity: identity, file: filepath.Join(directory, filepath.FromSlash(name))})
+			}
+			found[identity] = true
 		}
 	}
 	return stacks, nil

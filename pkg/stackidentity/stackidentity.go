@@ -163,6 +163,15 @@ func byRule(kind kinds.Kind, org, env, name string) Identity {
 	return Identity{Organization: defaultOrganization, Project: strings.ToLower(kind.Name), Stack: stack}
 }
 
+// Split returns the parts of a stack's name by the rule: org, env and name, as they were cleaned. A name that labels gave is all name.
+func Split(stack string) (org, env, name string) {
+	parts := strings.Split(stack, ".")
+	if len(parts) != 3 {
+		return "", "", stack
+	}
+	return strings.TrimPrefix(parts[0], "_"), strings.TrimPrefix(parts[1], "_"), parts[2]
+}
+
 func override(field *string, label string) {
 	if label != "" {
 		*field = label

@@ -4,12 +4,15 @@ import (
 	"context"
 
 	"github.com/spf13/cobra"
+
+	"github.com/plantonhq/project-planton/pkg/provision"
 )
 
 type applyOptions struct {
 	manifests   manifestFlags
 	cloud       cloudFlags
 	output      outputFlags
+	set         setFlags
 	confirm     confirmFlags
 	showSecrets bool
 }
@@ -28,28 +31,33 @@ func newApply(streams Streams) *cobra.Command {
 	options.manifests.bind(cmd)
 	options.cloud.bind(cmd)
 	options.output.bindEvents(cmd)
+	options.set.bind(cmd, &options.manifests, "what it needs")
 	options.confirm.bind(cmd)
 	cmd.Flags().BoolVar(&options.showSecrets, "show-secrets", false, "show the values of secret outputs")
 	return cmd
 }
 
 func (o *applyOptions) run(ctx context.Context, streams Streams, cmd *cobra.Command) error {
-	if err := firstError(o.output.check(), o.cloud.check(streams, cmd)); err != nil {
+	if err := firstError(o.output.check(), o.cloud.check(streams, cmd), o.set.check(&o.cloud)); err != nil {
 		return err
 	}
 	manifests, err := o.manifests.load(streams, &o.cloud)
 	if err != nil {
 		return err
 	}
+	chosen, err := o.set.choose(manifests, provision.Needed)
+	if err != nil {
+		return err
+	}
 	if err := o.confirm.check(streams, cmd, o.manifests); err != nil {
 		return err
 	}
-	s, err := openSession(ctx, streams, o.cloud, manifests)
+	s, err := openSession(ctx, streams, o.cloud, chosen)
 	if err != nil {
 		return err
 	}
 	defer s.close()
-	set, err := s.engine.NewSet(manifests, s.configs)
+	set, err := o.set.newSet(s, manifests, chosen)
 	if err != nil {
 		return err
 	}
@@ -66,7 +74,8 @@ func (o *applyOptions) run(ctx context.Context, streams Streams, cmd *cobra.Comm
 	if o.showSecrets && err == nil {
 		err = s.readSecrets(ctx, results)
 	}
-	return renderResults(streams, o.output, resultView{
+	view := resultView{
 		operation: applied, set: set, results: results, err: err, outputs: true, showSecrets: o.showSecrets,
-	})
+	}
+	return o.set.exit(renderResults(streams, o.output, view), view)
 }

@@ -75,8 +75,8 @@ func Run(ctx context.Context, streams Streams, args []string) int {
 	root := newRoot(streams)
 	root.SetArgs(args)
 	command, err := root.ExecuteContextC(ctx)
-	if err == nil {
-		return ExitOK
+	if code := ExitCode(err); code == ExitOK || code == ExitChanged {
+		return code
 	}
 	if ctx.Err() != nil {
 		err = &canceledError{err}

@@ -4,12 +4,15 @@ import (
 	"context"
 
 	"github.com/spf13/cobra"
+
+	"github.com/plantonhq/project-planton/pkg/provision"
 )
 
 type destroyOptions struct {
 	manifests manifestFlags
 	cloud     cloudFlags
 	output    outputFlags
+	set       setFlags
 	confirm   confirmFlags
 }
 
@@ -27,27 +30,32 @@ func newDestroy(streams Streams) *cobra.Command {
 	options.manifests.bind(cmd)
 	options.cloud.bind(cmd)
 	options.output.bindEvents(cmd)
+	options.set.bind(cmd, &options.manifests, "what depends on it")
 	options.confirm.bind(cmd)
 	return cmd
 }
 
 func (o *destroyOptions) run(ctx context.Context, streams Streams, cmd *cobra.Command) error {
-	if err := firstError(o.output.check(), o.cloud.check(streams, cmd)); err != nil {
+	if err := firstError(o.output.check(), o.cloud.check(streams, cmd), o.set.check(&o.cloud)); err != nil {
 		return err
 	}
 	manifests, err := o.manifests.load(streams, &o.cloud)
 	if err != nil {
 		return err
 	}
+	chosen, err := o.set.choose(manifests, provision.Dependent)
+	if err != nil {
+		return err
+	}
 	if err := o.confirm.check(streams, cmd, o.manifests); err != nil {
 		return err
 	}
-	s, err := openSession(ctx, streams, o.cloud, manifests)
+	s, err := openSession(ctx, streams, o.cloud, chosen)
 	if err != nil {
 		return err
 	}
 	defer s.close()
-	set, err := s.engine.NewSet(manifests, s.configs)
+	set, err := o.set.newSet(s, manifests, chosen)
 	if err != nil {
 		return err
 	}
@@ -61,5 +69,6 @@ func (o *destroyOptions) run(ctx context.Context, streams Streams, cmd *cobra.Co
 		}
 	}
 	results, err := set.Destroy(ctx)
-	return renderResults(streams, o.output, resultView{operation: destroyed, set: set, results: results, err: err})
+	view := resultView{operation: destroyed, set: set, results: results, err: err}
+	return o.set.exit(renderResults(streams, o.output, view), view)
 }

@@ -27,6 +27,7 @@ const (
 	ExitUnreachable = 6
 	ExitLocked      = 7
 	ExitRefused     = 8
+	ExitChanged     = 9
 	ExitState       = 10
 	ExitCanceled    = 130
 )
@@ -55,12 +56,15 @@ func ExitCode(err error) int {
 		locked   *emulatedcloud.LockedError
 		written  *kubeconfig.LockedError
 		foreign  *kubeconfig.ForeignError
+		changed  *changedError
 	)
 	switch {
 	case err == nil:
 		return ExitOK
 	case errors.As(err, &canceled) || errors.Is(err, context.Canceled):
 		return ExitCanceled
+	case errors.As(err, &changed):
+		return ExitChanged
 	case errors.As(err, &usage):
 		return ExitUsage
 	case errors.As(err, &missing):
@@ -157,6 +161,13 @@ func errorDocument(err error) map[string]any {
 }
 
 func writeError(streams Streams, command *cobra.Command, err error) {
+	var several *provision.SetError
+	if errors.As(err, &several) {
+		for _, one := range several.Errors {
+			writeError(streams, command, one)
+		}
+		return
+	}
 	paint := painter(streams.ErrTerminal, streams.Getenv)
 	var invalid *manifest.Error
 	if errors.As(err, &invalid) {

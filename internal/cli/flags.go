@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/pkg/errors"
 	"github.com/spf13/cobra"
@@ -141,7 +142,8 @@ type cloudFlags struct {
 	digitalOceanConfig string
 	profile            string
 
-	given provision.ProviderConfigs // what a stack input holds
+	given       provision.ProviderConfigs // what a stack input holds
+	lockTimeout time.Duration             // how long to wait for another process that runs the emulated clouds
 }
 
 // bindCloud is for commands that only need to know whose stacks are meant.

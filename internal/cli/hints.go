@@ -105,8 +105,8 @@ var hints = []hint{
 	},
 	{
 		name: "locked", kind: provision.Conflict,
-		text: "wait until that process has ended, and run the command again; where it was killed on another machine: " +
-			"planton unlock --stack STACK --force",
+		text: "wait until that process has ended, and run the command again (--lock-timeout 10m waits for it); where it was killed on another " +
+			"machine: planton unlock --stack STACK --force",
 	},
 }
 

@@ -4,12 +4,15 @@ import (
 	"context"
 
 	"github.com/spf13/cobra"
+
+	"github.com/plantonhq/project-planton/pkg/provision"
 )
 
 type previewOptions struct {
 	manifests manifestFlags
 	cloud     cloudFlags
 	output    outputFlags
+	set       setFlags
 }
 
 func newPreview(streams Streams) *cobra.Command {
@@ -24,26 +27,32 @@ func newPreview(streams Streams) *cobra.Command {
 	options.manifests.bind(cmd)
 	options.cloud.bind(cmd)
 	options.output.bindEvents(cmd)
+	options.set.bind(cmd, &options.manifests, "what it needs")
 	return cmd
 }
 
 func (o *previewOptions) run(ctx context.Context, streams Streams, cmd *cobra.Command) error {
-	if err := firstError(o.output.check(), o.cloud.check(streams, cmd)); err != nil {
+	if err := firstError(o.output.check(), o.cloud.check(streams, cmd), o.set.check(&o.cloud)); err != nil {
 		return err
 	}
 	manifests, err := o.manifests.load(streams, &o.cloud)
 	if err != nil {
 		return err
 	}
-	s, err := openSession(ctx, streams, o.cloud, manifests)
+	chosen, err := o.set.choose(manifests, provision.Needed)
+	if err != nil {
+		return err
+	}
+	s, err := openSession(ctx, streams, o.cloud, chosen)
 	if err != nil {
 		return err
 	}
 	defer s.close()
-	set, err := s.engine.NewSet(manifests, s.configs)
+	set, err := o.set.newSet(s, manifests, chosen)
 	if err != nil {
 		return err
 	}
 	results, err := set.Preview(ctx)
-	return renderResults(streams, o.output, resultView{operation: planned, set: set, results: results, err: err})
+	view := resultView{operation: planned, set: set, results: results, err: err}
+	return o.set.exit(renderResults(streams, o.output, view), view)
 }

@@ -5,12 +5,15 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/plantonhq/project-planton/pkg/provision"
 )
 
 type refreshOptions struct {
 	manifests manifestFlags
 	cloud     cloudFlags
 	output    outputFlags
+	set       setFlags
 	created   []string
 }
 
@@ -27,6 +30,7 @@ func newRefresh(streams Streams) *cobra.Command {
 	options.manifests.bind(cmd)
 	options.cloud.bind(cmd)
 	options.output.bindEvents(cmd)
+	options.set.bind(cmd, &options.manifests, "what it needs")
 	// Refresh changes nothing in the cloud and asks nothing; scripts pass the flag to all commands alike.
 	cmd.Flags().BoolP("yes", "y", false, "accepted, and not needed: a refresh asks nothing")
 	cmd.Flags().StringArrayVar(&options.created, "created", nil,
@@ -52,27 +56,32 @@ func (o *refreshOptions) createdIDs(manifests int) (map[string]string, error) {
 }
 
 func (o *refreshOptions) run(ctx context.Context, streams Streams, cmd *cobra.Command) error {
-	if err := firstError(o.output.check(), o.cloud.check(streams, cmd)); err != nil {
+	if err := firstError(o.output.check(), o.cloud.check(streams, cmd), o.set.check(&o.cloud)); err != nil {
 		return err
 	}
 	manifests, err := o.manifests.load(streams, &o.cloud)
 	if err != nil {
 		return err
 	}
-	created, err := o.createdIDs(len(manifests))
+	chosen, err := o.set.choose(manifests, provision.Needed)
 	if err != nil {
 		return err
 	}
-	s, err := openSession(ctx, streams, o.cloud, manifests)
+	created, err := o.createdIDs(len(chosen))
+	if err != nil {
+		return err
+	}
+	s, err := openSession(ctx, streams, o.cloud, chosen)
 	if err != nil {
 		return err
 	}
 	defer s.close()
-	set, err := s.engine.NewSet(manifests, s.configs)
+	set, err := o.set.newSet(s, manifests, chosen)
 	if err != nil {
 		return err
 	}
 	set.Created(created)
 	results, err := set.Refresh(ctx)
-	return renderResults(streams, o.output, resultView{operation: refreshed, set: set, results: results, err: err})
+	view := resultView{operation: refreshed, set: set, results: results, err: err}
+	return o.set.exit(renderResults(streams, o.output, view), view)
 }

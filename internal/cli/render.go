@@ -103,6 +103,9 @@ var signColors = map[provision.Op]color{
 func writeText(out io.Writer, paint func(color, string) string, view resultView) {
 	for _, result := range view.results {
 		_, _ = fmt.Fprintf(out, "%s\n", view.member(result.Stack))
+		if writeStatus(out, paint, view, result) {
+			continue
+		}
 		switch {
 		case result.Missing:
 			_, _ = fmt.Fprintln(out, "  there is no stack of it: nothing to do")
@@ -123,6 +126,9 @@ func writeText(out io.Writer, paint func(color, string) string, view resultView)
 		if view.outputs && result.Changed() {
 			writeOutputs(out, "  ", given(result.Outputs), view.showSecrets)
 		}
+	}
+	if text := view.statusSummary(); text != "" {
+		_, _ = fmt.Fprintln(out, text)
 	}
 	_, _ = fmt.Fprintln(out, view.summary())
 }
@@ -202,9 +208,6 @@ func (v resultView) summary() string {
 		parts = append(parts, "nothing to do")
 	}
 	text := "Resources: " + strings.Join(parts, ", ")
-	if v.err != nil {
-		text += " (before the error)"
-	}
 	return text
 }
 
@@ -294,6 +297,9 @@ func describe(m *manifest.Manifest) manifestDocument {
 type resultDocument struct {
 	manifestDocument
 	Stack       string                 `json:"stack"`
+	Status      provision.Status       `json:"status"`
+	Because     []string               `json:"skippedBecauseOf,omitempty"`
+	Error       map[string]any         `json:"error,omitempty"`
 	Missing     bool                   `json:"missing,omitempty"`
 	Changed     bool                   `json:"changed"`
 	Changes     map[provision.Op]int   `json:"changes"`
@@ -309,8 +315,11 @@ func (v resultView) document() map[string]any {
 	documents := make([]resultDocument, 0, len(v.results))
 	for _, result := range v.results {
 		document := resultDocument{
-			Stack: result.Stack.String(), Missing: result.Missing, Changed: result.Changed(), Changes: result.Changes,
+			Stack: result.Stack.String(), Status: result.Status, Because: v.because(result), Missing: result.Missing, Changed: result.Changed(), Changes: result.Changes,
 			Resources: result.Resources, Associated: result.Associated, Diagnostics: result.Diagnostics, Seconds: result.Duration.Seconds(),
+		}
+		if result.Err != nil {
+			document.Error = errorDocument(result.Err)
 		}
 		if document.Resources == nil {
 			document.Resources = []provision.Change{}
@@ -323,7 +332,7 @@ func (v resultView) document() map[string]any {
 		}
 		documents = append(documents, document)
 	}
-	document := map[string]any{"operation": v.operation, "changed": v.changed(), "manifests": documents}
+	document := map[string]any{"operation": v.operation, "changed": v.changed(), "statuses": v.statusCounts(), "manifests": documents}
 	if v.err != nil {
 		document["error"] = errorDocument(v.err)
 	}

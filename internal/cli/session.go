@@ -52,7 +52,10 @@ func openSession(
 			return nil, err
 		}
 		clouds, err := emulatedcloud.Start(ctx, emulatedcloud.Options{
-			Directory: filepath.Join(directory, "clouds"), TimeScale: flags.timeScale,
+			Directory: filepath.Join(directory, "clouds"), TimeScale: flags.timeScale, LockTimeout: flags.lockTimeout,
+			OnWait: func(locked *emulatedcloud.LockedError) {
+				_, _ = fmt.Fprintf(streams.Err, "%s\nwaiting up to %s for that\n", locked, flags.lockTimeout)
+			},
 		})
 		if err != nil {
 			return nil, err

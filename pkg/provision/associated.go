@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/pulumi/pulumi/sdk/v3/go/common/apitype"
@@ -43,20 +44,38 @@ const (
 // String names the object.
 func (a Associated) String() string { return fmt.Sprintf("%s %s (%s)", a.Kind, a.Name, a.ID) }
 
-// leaving are the ids of objects that a destroy of several stacks takes away, those before it included.
-type leaving map[string]bool
+// leaving are the objects that a destroy of several stacks takes away, those before it included.
+type leaving struct {
+	mu  sync.Mutex
+	ids map[string]bool
+}
 
 // note notes what goes with the resources of a stack.
-func (l leaving) note(resources []apitype.ResourceV3, associated []Associated) {
+func (l *leaving) note(resources []apitype.ResourceV3, associated []Associated) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ids == nil {
+		l.ids = map[string]bool{}
+	}
 	for _, r := range resources {
-		l[string(r.ID)] = true
+		l.ids[string(r.ID)] = true
 		l.droplets(r.Outputs)
 	}
 	for _, a := range associated {
 		if a.Outcome == Destroyed {
-			l[a.ID] = true
+			l.ids[a.ID] = true
 		}
 	}
+}
+
+// has tells whether an object goes. Nothing goes with a nil one.
+func (l *leaving) has(id string) bool {
+	if l == nil {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.ids[id]
 }
 
 // associatedTimeout bounds the question for associated objects.

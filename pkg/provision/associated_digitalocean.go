@@ -20,7 +20,7 @@ const (
 
 // associatedInDigitalOcean is what Kubernetes made for a cluster, and what stands in a VPC and does not go before it.
 func associatedInDigitalOcean(
-	ctx context.Context, config *digitaloceanv1.DigitalOceanProviderConfig, r apitype.ResourceV3, gone leaving,
+	ctx context.Context, config *digitaloceanv1.DigitalOceanProviderConfig, r apitype.ResourceV3, gone *leaving,
 ) ([]Associated, error) {
 	switch string(r.Type) {
 	case digitalOceanClusterType:
@@ -32,12 +32,12 @@ func associatedInDigitalOcean(
 	}
 }
 
-// droplets notes the machines of node pools.
-func (l leaving) droplets(value any) {
+// droplets notes the machines of node pools. The caller holds the lock.
+func (l *leaving) droplets(value any) {
 	switch value := value.(type) {
 	case map[string]any:
 		if id, ok := value["dropletId"].(string); ok {
-			l[id] = true
+			l.ids[id] = true
 		}
 		for _, field := range value {
 			l.droplets(field)
@@ -96,7 +96,7 @@ func ofCluster(
 
 // membersOf is what stands in a VPC and does not go before it.
 func membersOf(
-	ctx context.Context, config *digitaloceanv1.DigitalOceanProviderConfig, vpc string, gone leaving,
+	ctx context.Context, config *digitaloceanv1.DigitalOceanProviderConfig, vpc string, gone *leaving,
 ) ([]Associated, error) {
 	client, err := digitalOcean(config)
 	if err != nil {
@@ -114,7 +114,7 @@ func membersOf(
 		for _, member := range members {
 			// do:kubernetes:3c5b...
 			parts := strings.SplitN(member.URN, ":", 3)
-			if len(parts) != 3 || gone[parts[2]] {
+			if len(parts) != 3 || gone.has(parts[2]) {
 				continue
 			}
 			kind := parts[1]

@@ -167,10 +167,10 @@ func TestAssociatedOfABrokenCloud(t *testing.T) {
 	for _, typeToken := range []string{digitalOceanClusterType, digitalOceanVPCType} {
 		r := apitype.ResourceV3{Type: tokens.Type(typeToken), ID: "mine"}
 		config := &digitaloceanv1.DigitalOceanProviderConfig{ApiToken: secretToken, ApiEndpoint: silent.URL}
-		_, err := associatedInDigitalOcean(ctx, config, r, leaving{})
+		_, err := associatedInDigitalOcean(ctx, config, r, nil)
 		wantQuestionError(t, err, "context deadline exceeded")
 		config.ApiEndpoint = echo.URL
-		_, err = associatedInDigitalOcean(t.Context(), config, r, leaving{})
+		_, err = associatedInDigitalOcean(t.Context(), config, r, nil)
 		wantQuestionError(t, err, "no account of [token]")
 	}
 }
@@ -178,15 +178,15 @@ func TestAssociatedOfABrokenCloud(t *testing.T) {
 // What goes with a cluster: its own resources, its machines, and what Kubernetes made when that is destroyed too.
 func TestLeaving(t *testing.T) {
 	t.Parallel()
-	gone := leaving{}
+	gone := &leaving{}
 	gone.note([]apitype.ResourceV3{
 		{ID: "cluster", Outputs: map[string]any{
 			"nodePool": map[string]any{"nodes": []any{map[string]any{"dropletId": "1"}, map[string]any{"dropletId": "2"}}},
 		}},
 		{ID: "pool", Outputs: map[string]any{"nodes": []any{map[string]any{"dropletId": "3"}}}},
 	}, []Associated{{ID: "balancer", Outcome: Destroyed}, {ID: "volume", Outcome: Kept}, {ID: "stranger", Outcome: Blocks}})
-	want := leaving{"cluster": true, "pool": true, "1": true, "2": true, "3": true, "balancer": true}
-	if diff := cmp.Diff(want, gone); diff != "" {
+	want := map[string]bool{"cluster": true, "pool": true, "1": true, "2": true, "3": true, "balancer": true}
+	if diff := cmp.Diff(want, gone.ids); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }

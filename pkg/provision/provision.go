@@ -12,8 +12,10 @@ package provision
 import (
 	"context"
 	"os"
+	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/pkg/errors"
 	"github.com/pulumi/pulumi/sdk/v3/go/auto"
@@ -79,7 +81,10 @@ type Stack struct {
 	// of the object, or "" where there is none. It is only needed with official plugins, which cannot tell.
 	Created map[string]string
 
-	leaving leaving // what a destroy of several stacks takes away; nil outside of one
+	// LockTimeout is how long an operation waits for a stack that somebody else works on; it fails at once when it is 0.
+	LockTimeout time.Duration
+
+	leaving *leaving // what a destroy of several stacks takes away; nil outside of one
 }
 
 // kind is the kind of the stack's resource.
@@ -225,7 +230,7 @@ func (r *redactor) add(secrets ...string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, secret := range secrets {
-		if len(secret) >= 6 {
+		if len(secret) >= 6 && !slices.Contains(r.secrets, secret) {
 			r.secrets = append(r.secrets, secret)
 		}
 	}

@@ -16,6 +16,12 @@ import (
 type Result struct {
 	// Stack is the stack.
 	Stack stackidentity.Identity
+	// Status is what became of the operation; only an operation on a set tells it.
+	Status Status
+	// Err is why the operation failed or was canceled; only an operation on a set tells it here.
+	Err error
+	// Because are the stacks whose operations failed, when this one was skipped for it.
+	Because []stackidentity.Identity
 	// Resources are the resources that change, in the order in which they do. Those that stay the same are not among them.
 	Resources []Change
 	// Changes count the resources by what is done to them, those that stay the same under OpSame. Replaced ones count once.

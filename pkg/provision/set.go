@@ -3,8 +3,10 @@ package provision
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/pkg/errors"
 	"github.com/pulumi/pulumi/sdk/v3/go/pulumi"
@@ -18,18 +20,26 @@ import (
 	"github.com/plantonhq/project-planton/pkg/stackidentity"
 )
 
-// Set is several manifests that are provisioned together: in the order of their references, one after the other, with the outputs
-// of one handed on to those that refer to it. A reference to a resource outside of the set is an output of that resource's stack.
+// Set is several manifests that are provisioned together: in the order of their references, independent ones side by side, with the
+// outputs of one handed on to those that refer to it. A reference to a resource outside of the set is an output of that resource's stack.
 //
 // A manifest that names no region takes that of the resource it refers to (a firewall that of its network, a node pool that of its
 // cluster), and otherwise the default region of the provider config.
+//
+// An operation on a set has a result for each manifest, in the order of Members (Destroy and PreviewDestroy in the reverse one), whose
+// Status tells what became of it. One that fails stops only those that have to come after it. When the context ends nothing more is
+// begun, and what was begun is waited for. The error is that of the first manifest that failed, by the order of the results; of several,
+// a *SetError.
 type Set struct {
-	engine  *Engine
-	configs ProviderConfigs
-	members []Member // in the order in which they are provisioned
-	byKey   map[foreignkey.Key]int
+	engine   *Engine
+	configs  ProviderConfigs
+	members  []Member // in the order in which they are provisioned
+	byKey    map[foreignkey.Key]int
+	chosen   map[int]bool // see Only; nil for all
+	parallel int          // see Parallel
 
-	created map[string]string // see Created
+	created     map[string]string // see Created
+	lockTimeout time.Duration     // see LockTimeout
 
 	mu      sync.Mutex
 	outputs map[foreignkey.Key]Outputs // what is known of the outputs of resources, in the set and outside
@@ -44,6 +54,7 @@ type Member struct {
 
 	key        foreignkey.Key
 	references []foreignkey.Reference
+	needs      []int // the members that have to come before it
 }
 
 // NewSet puts manifests in order, as Order does.
@@ -53,7 +64,7 @@ func (e *Engine) NewSet(manifests []*manifest.Manifest, configs ProviderConfigs)
 		return nil, err
 	}
 	set := &Set{
-		engine: e, configs: configs, members: members,
+		engine: e, configs: configs, members: members, parallel: DefaultParallel(),
 		byKey: map[foreignkey.Key]int{}, outputs: map[foreignkey.Key]Outputs{},
 	}
 	for i, member := range members {
@@ -94,8 +105,14 @@ func Order(manifests []*manifest.Manifest) ([]Member, error) {
 		return nil, err
 	}
 	ordered := make([]Member, 0, len(members))
-	for _, index := range graph.Order {
-		ordered = append(ordered, members[index])
+	places := make([]int, len(members))
+	for place, index := range graph.Order {
+		places[index] = place
+		member := members[index]
+		for _, needed := range graph.Needs[index] {
+			member.needs = append(member.needs, places[needed])
+		}
+		ordered = append(ordered, member)
 	}
 	return ordered, nil
 }
@@ -103,15 +120,91 @@ func Order(manifests []*manifest.Manifest) ([]Member, error) {
 // Created tells how creations ended that a run began and never ended, for a set of one manifest: see Stack.Created.
 func (s *Set) Created(ids map[string]string) { s.created = ids }
 
+// LockTimeout makes operations wait so long for a stack that somebody else works on, see Stack.LockTimeout.
+func (s *Set) LockTimeout(timeout time.Duration) { s.lockTimeout = timeout }
+
+// Parallel makes at most n operations run side by side; without it, DefaultParallel do.
+func (s *Set) Parallel(n int) { s.parallel = n }
+
+// Only restricts operations to some manifests of the set, see Needed and Dependent. The others still tell what they are, such as their
+// regions and stacks.
+func (s *Set) Only(manifests []*manifest.Manifest) {
+	s.chosen = map[int]bool{}
+	for i, member := range s.members {
+		if slices.Contains(manifests, member.Manifest) {
+			s.chosen[i] = true
+		}
+	}
+}
+
+// Needed are the manifests and all that they need among the members, in the order of the members.
+func Needed(members []Member, manifests []*manifest.Manifest) []*manifest.Manifest {
+	needs, _ := arrows(members)
+	return closure(members, manifests, needs)
+}
+
+// Dependent are the manifests and all members that need them, in the order of the members.
+func Dependent(members []Member, manifests []*manifest.Manifest) []*manifest.Manifest {
+	_, neededBy := arrows(members)
+	return closure(members, manifests, neededBy)
+}
+
+// arrows tell what each member needs, and what needs it.
+func arrows(members []Member) (needs, neededBy [][]int) {
+	needs = make([][]int, len(members))
+	for i, member := range members {
+		needs[i] = member.needs
+	}
+	return needs, reversed(needs)
+}
+
+// closure are the manifests and all members that the arrows lead to from them.
+func closure(members []Member, manifests []*manifest.Manifest, arrows [][]int) []*manifest.Manifest {
+	found := make([]bool, len(members))
+	var visit func(int)
+	visit = func(i int) {
+		if found[i] {
+			return
+		}
+		found[i] = true
+		for _, next := range arrows[i] {
+			visit(next)
+		}
+	}
+	for i, member := range members {
+		if slices.Contains(manifests, member.Manifest) {
+			visit(i)
+		}
+	}
+	var all []*manifest.Manifest
+	for i, member := range members {
+		if found[i] {
+			all = append(all, member.Manifest)
+		}
+	}
+	return all
+}
+
 // Members are the manifests of the set in the order in which they are provisioned.
 func (s *Set) Members() []Member { return s.members }
 
-// Up provisions every manifest, and stops at the first that fails. The results are those of the manifests that were begun.
+// selected are the members that operations work on.
+func (s *Set) selected() []int {
+	var selected []int
+	for i := range s.members {
+		if s.chosen == nil || s.chosen[i] {
+			selected = append(selected, i)
+		}
+	}
+	return selected
+}
+
+// Up provisions every manifest.
 func (s *Set) Up(ctx context.Context) ([]*Result, error) {
 	if err := s.check(ctx); err != nil {
 		return nil, err
 	}
-	return s.each(ctx, s.members, s.up)
+	return s.each(ctx, "update", forwards, s.up)
 }
 
 // Preview tells what Up would do. What depends on an output that does not exist yet is not known.
@@ -119,69 +212,168 @@ func (s *Set) Preview(ctx context.Context) ([]*Result, error) {
 	if err := s.check(ctx); err != nil {
 		return nil, err
 	}
-	return s.each(ctx, s.members, s.preview)
+	return s.each(ctx, "preview", forwards, s.preview)
 }
 
 // Refresh makes the states of the manifests' stacks what the cloud is.
 func (s *Set) Refresh(ctx context.Context) ([]*Result, error) {
-	return s.each(ctx, s.members, alone(s.engine.Refresh))
+	return s.each(ctx, "refresh", forwards, alone(s.engine.Refresh))
 }
 
 // PreviewDestroy tells what Destroy would do.
 func (s *Set) PreviewDestroy(ctx context.Context) ([]*Result, error) {
-	return s.each(ctx, s.reversed(), leavingTogether(s.engine.PreviewDestroy))
+	return s.each(ctx, "preview the destruction of", backwards, leavingTogether(s.engine.PreviewDestroy))
 }
 
-// Destroy deletes the resources of every manifest, in the reverse order, and stops at the first that fails.
+// Destroy deletes the resources of every manifest, what depends on others first.
 func (s *Set) Destroy(ctx context.Context) ([]*Result, error) {
-	return s.each(ctx, s.reversed(), leavingTogether(s.engine.Destroy))
+	return s.each(ctx, "destroy", backwards, leavingTogether(s.engine.Destroy))
 }
 
-func (s *Set) reversed() []Member {
-	reversed := make([]Member, len(s.members))
-	for i, member := range s.members {
-		reversed[len(s.members)-1-i] = member
+// direction is the order in which an operation takes the members.
+type direction bool
+
+const (
+	forwards  direction = false
+	backwards direction = true
+)
+
+// plan are the members of an operation in the order of its results, and for each place in it the places that have to come before.
+func (s *Set) plan(way direction) (order []int, needs [][]int) {
+	arrows, neededBy := arrows(s.members)
+	order = s.selected()
+	if way == backwards {
+		slices.Reverse(order)
+		arrows = neededBy
 	}
-	return reversed
+	places := map[int]int{}
+	for place, i := range order {
+		places[i] = place
+	}
+	needs = make([][]int, len(order))
+	for place, i := range order {
+		for _, needed := range arrows[i] {
+			if before, ok := places[needed]; ok {
+				needs[place] = append(needs[place], before)
+			}
+		}
+	}
+	return order, needs
 }
+
+// onMember is an operation on the stack of a member.
+type onMember func(context.Context, Member, Stack) (*Result, error)
 
 // alone is an operation that needs to know nothing of the set.
-func alone(operation func(context.Context, Stack) (*Result, error)) func(context.Context, Member, Stack) (*Result, error) {
+func alone(operation func(context.Context, Stack) (*Result, error)) onMember {
 	return func(ctx context.Context, _ Member, stack Stack) (*Result, error) { return operation(ctx, stack) }
 }
 
 // leavingTogether is a destroy of a member that knows what goes with the members before it.
-func leavingTogether(
-	destroy func(context.Context, Stack) (*Result, error),
-) func(context.Context, Member, Stack) (*Result, error) {
-	gone := leaving{}
+func leavingTogether(destroy func(context.Context, Stack) (*Result, error)) onMember {
+	gone := &leaving{}
 	return func(ctx context.Context, _ Member, stack Stack) (*Result, error) {
 		stack.leaving = gone
 		return destroy(ctx, stack)
 	}
 }
 
-func (s *Set) each(
-	ctx context.Context, members []Member, operation func(context.Context, Member, Stack) (*Result, error),
-) ([]*Result, error) {
-	results := make([]*Result, 0, len(members))
-	for _, member := range members {
-		stack, err := s.stack(ctx, member)
-		if err != nil {
-			return results, errors.Wrap(err, member.Manifest.String())
+// each does an operation on the stack of each member.
+func (s *Set) each(ctx context.Context, name string, way direction, operation onMember) ([]*Result, error) {
+	order, needs := s.plan(way)
+	results := make([]*Result, len(order))
+	tasks := schedule(ctx, needs, s.parallel, func(place int) Status {
+		member := s.members[order[place]]
+		result := s.one(ctx, member, operation)
+		results[place] = result
+		switch {
+		case result.Err == nil:
+			if result.Outputs != nil {
+				s.know(member.key, result.Outputs)
+			}
+			return StatusSucceeded
+		case ctx.Err() != nil:
+			return StatusCanceled
+		default:
+			return StatusFailed
 		}
-		result, err := operation(ctx, member, stack)
-		if result != nil {
-			results = append(results, result)
+	})
+	for place, task := range tasks {
+		if results[place] == nil {
+			identity := s.members[order[place]].Identity
+			results[place] = &Result{Stack: identity, Changes: map[Op]int{}}
+			if task.status == StatusCanceled {
+				results[place].Err = &Error{
+					Kind: Canceled, Stack: identity, Operation: name, cause: ctx.Err(),
+					Message: "canceled before it was begun; the same command goes on from there",
+				}
+			}
 		}
-		if err != nil {
-			return results, err
-		}
-		if result.Outputs != nil {
-			s.know(member.key, result.Outputs)
+		results[place].Status = task.status
+		for _, failed := range task.because {
+			results[place].Because = append(results[place].Because, s.members[order[failed]].Identity)
 		}
 	}
-	return results, nil
+	return results, setError(results)
+}
+
+// one does an operation on the stack of one member. There is always a result.
+func (s *Set) one(ctx context.Context, member Member, operation onMember) *Result {
+	var result *Result
+	stack, err := s.stack(ctx, member)
+	if err != nil {
+		err = errors.Wrap(err, member.Manifest.String())
+	} else {
+		result, err = operation(ctx, member, stack)
+	}
+	if result == nil {
+		result = &Result{Stack: member.Identity, Changes: map[Op]int{}}
+	}
+	result.Err = err
+	return result
+}
+
+// SetError is the error of an operation on a set in which several manifests failed.
+type SetError struct {
+	// Errors are those of the manifests, in the order of the results. There are at least two.
+	Errors []error
+}
+
+// Error tells all errors, a line or more each.
+func (e *SetError) Error() string {
+	lines := make([]string, len(e.Errors))
+	for i, err := range e.Errors {
+		lines[i] = err.Error()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Unwrap is the first error, whose kind is that of the whole.
+func (e *SetError) Unwrap() error { return e.Errors[0] }
+
+// setError is the error of an operation on a set: what failed, else what was canceled when it had begun, else what was not begun because
+// of that.
+func setError(results []*Result) error {
+	var failed, canceled []error
+	for _, result := range results {
+		switch {
+		case result.Err == nil:
+		case result.Status == StatusCanceled:
+			canceled = append(canceled, result.Err)
+		default:
+			failed = append(failed, result.Err)
+		}
+	}
+	switch {
+	case len(failed) > 1:
+		return &SetError{Errors: failed}
+	case len(failed) == 1:
+		return failed[0]
+	case len(canceled) > 0:
+		return canceled[0]
+	default:
+		return nil
+	}
 }
 
 // know keeps the outputs of a resource for those that refer to it.
@@ -195,7 +387,8 @@ func (s *Set) know(key foreignkey.Key, outputs Outputs) {
 // tells all that do not, with their places, and what to do.
 func (s *Set) CheckReferences(ctx context.Context) error {
 	var problems []manifest.Problem
-	for _, member := range s.members {
+	for _, i := range s.selected() {
+		member := s.members[i]
 		for _, ref := range member.references {
 			if _, inSet := s.byKey[ref.KeyOf(member.Manifest.Target)]; inSet {
 				continue
@@ -296,7 +489,9 @@ func (s *Set) stack(ctx context.Context, member Member) (Stack, error) {
 	if err != nil {
 		return Stack{}, err
 	}
-	return Stack{Identity: member.Identity, StackInput: input, Resolver: s.resolver(ctx, member), Created: s.created}, nil
+	return Stack{
+		Identity: member.Identity, StackInput: input, Resolver: s.resolver(ctx, member), Created: s.created, LockTimeout: s.lockTimeout,
+	}, nil
 }
 
 // resolver answers the references of a member. The module sees the same values whether they are handed on or read from a stack.
@@ -368,7 +563,8 @@ func (s *Set) checkRegions(ctx context.Context) error {
 		return nil
 	}
 	var problems []manifest.Problem
-	for _, member := range s.members {
+	for _, i := range s.selected() {
+		member := s.members[i]
 		if member.Manifest.Kind.Provider != kinds.Civo {
 			continue
 		}

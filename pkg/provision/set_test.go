@@ -2,6 +2,7 @@ package provision
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,6 +14,7 @@ import (
 	civofirewallv1 "github.com/plantonhq/project-planton/apis/org/project_planton/provider/civo/civofirewall/v1"
 	"github.com/plantonhq/project-planton/pkg/foreignkey"
 	"github.com/plantonhq/project-planton/pkg/manifest"
+	"github.com/plantonhq/project-planton/pkg/stackidentity"
 )
 
 const byReference = "{valueFrom: {name: main}}"
@@ -71,13 +73,16 @@ func TestSet(t *testing.T) {
 		t.Errorf("up of the cluster alone: error %v, changes %v", err, results)
 	}
 
-	// A failure ends the set: what comes after is not begun, what came before stays.
+	// A failure: what needs it is not begun, what came before stays.
 	w.mu.Lock()
 	w.fails["broken-update"] = errors.New("no, says the cloud")
 	w.mu.Unlock()
 	results, err = set(cluster(t, "main", "prod-2", byReference), vpc(t, "main", "broken-update", "fra1")).Up(t.Context())
-	if KindOf(err) != Failed || len(results) != 1 || !strings.Contains(err.Error(), "no, says the cloud") {
-		t.Errorf("a failure: %d results, error %v", len(results), err)
+	if KindOf(err) != Failed || len(results) != 2 || !strings.Contains(err.Error(), "no, says the cloud") {
+		t.Fatalf("a failure: %d results, error %v", len(results), err)
+	}
+	if results[0].Status != StatusFailed || results[1].Status != StatusSkipped || !slices.Equal(results[1].Because, []stackidentity.Identity{results[0].Stack}) {
+		t.Errorf("a failure: got %+v, %+v", results[0], results[1])
 	}
 
 	// The network's stack is gone already; the cluster can still be destroyed.

@@ -118,9 +118,36 @@ type run struct {
 	create, scratch bool
 }
 
-func (e *Engine) run(ctx context.Context, operation string, stack Stack, run run) (*Result, error) {
+// run does an operation. One that changes the stack waits, as long as it may, for others that do.
+func (e *Engine) run(ctx context.Context, operation string, stack Stack, run run) (result *Result, err error) {
 	start := time.Now()
 	e.secrets.add(secretsIn(stack.StackInput)...)
+	defer func() {
+		if result != nil {
+			result.Duration = time.Since(start)
+		}
+	}()
+	if !run.changes {
+		return e.attempt(ctx, operation, stack, run)
+	}
+	waiting := &patience{engine: e, stack: stack}
+	release, err := waiting.hold(ctx, operation)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	for attempts := 0; ; attempts++ {
+		// Each attempt reads the state anew: who had the lock has changed it.
+		result, err = e.attempt(ctx, operation, stack, run)
+		if err == nil || !waiting.again(ctx, err, attempts) {
+			return result, err
+		}
+	}
+}
+
+// attempt does an operation, which fails when somebody else works on the stack.
+func (e *Engine) attempt(ctx context.Context, operation string, stack Stack, run run) (*Result, error) {
+	start := time.Now()
 	failure := &moduleFailure{}
 	program, err := e.program(stack, failure, run.transformation)
 	if err != nil {
@@ -174,7 +201,6 @@ func (e *Engine) run(ctx context.Context, operation string, stack Stack, run run
 	e.emit(Event{Kind: EventStackStarted, Time: time.Now(), Stack: stack.Identity, Op: Op(operation), Message: plugin.String()})
 	o := &ongoing{engine: e, stack: stack, selected: selected, command: command, plugin: plugin, fresh: missing}
 	result, err := o.run(ctx, run)
-	result.Duration = time.Since(start)
 	if err != nil {
 		e.emit(Event{Kind: EventStackFailed, Time: time.Now(), Stack: stack.Identity, Op: Op(operation), Elapsed: result.Duration})
 		err = e.failure(ctx, operation, stack.Identity, err, failure.get(), result)
@@ -184,7 +210,7 @@ func (e *Engine) run(ctx context.Context, operation string, stack Stack, run run
 		}
 		return result, err
 	}
-	e.emit(Event{Kind: EventStackDone, Time: time.Now(), Stack: stack.Identity, Op: Op(operation), Elapsed: result.Duration})
+	e.emit(Event{Kind: EventStackDone, Time: time.Now(), Stack: stack.Identity, Op: Op(operation), Elapsed: time.Since(start)})
 	return result, nil
 }
 
@@ -213,7 +239,8 @@ func (o *ongoing) run(ctx context.Context, run run) (result *Result, err error) 
 			return result, err
 		}
 		defer func() {
-			if !o.command.wasKilled() && !isLocked(err) {
+			// Where somebody else works on the stack, a mark of an earlier run stays for whoever comes next.
+			if !o.command.wasKilled() && (!begun || !isLocked(err)) {
 				unmark()
 			}
 		}()

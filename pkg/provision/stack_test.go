@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -311,8 +312,38 @@ func TestLocked(t *testing.T) {
 	if KindOf(err) != Conflict || !strings.Contains(err.Error(), "process ") {
 		t.Errorf("got error %v, want one of kind Conflict that names the other process", err)
 	}
-	cancel()
+	// One that may wait says what for, and begins when the other has ended: what that was killed in is none of its business.
+	wait := w.waiting(t, func() {
+		w.mu.Lock()
+		w.blocked = nil
+		w.mu.Unlock()
+		cancel()
+	})
+	stack.LockTimeout = time.Minute
+	result, err := wait.Up(t.Context(), stack)
+	if err != nil || !result.Changed() {
+		t.Errorf("after waiting: %+v, error %v", result, err)
+	}
 	<-done
+}
+
+// waiting is an engine on the same state that calls a function when it begins to wait for a lock.
+func (w *world) waiting(t *testing.T, onWait func()) *Engine {
+	t.Helper()
+	options := w.options
+	options.OnEvent = func(event Event) {
+		if event.Kind == EventInfo && strings.Contains(event.Message, "waiting up to 1m0s") {
+			onWait()
+		}
+		if strings.Contains(event.Message, "the last run was killed") {
+			t.Errorf("the run that was waited for was taken for a killed one")
+		}
+	}
+	engine, err := New(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return engine
 }
 
 // TestStaleLock finds the lock of a process that was killed.
@@ -331,9 +362,9 @@ func TestStaleLock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	folder := filepath.Join(w.directory, "state", "backend", ".pulumi", "locks", "organization", "civovpc", "main")
 	lock := func(host string) {
 		t.Helper()
-		folder := filepath.Join(w.directory, "state", "backend", ".pulumi", "locks", "organization", "civovpc", "main")
 		if err := os.MkdirAll(folder, 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -355,5 +386,12 @@ func TestStaleLock(t *testing.T) {
 	lock("another-machine")
 	if _, err := w.Up(t.Context(), stack); KindOf(err) != Conflict || !strings.Contains(err.Error(), "someone@another-machine") {
 		t.Errorf("a lock of another machine: got error %v, want one of kind Conflict that names it", err)
+	}
+
+	// The other machine ends its work while it is waited for.
+	stack.LockTimeout = time.Minute
+	result, err = w.waiting(t, func() { _ = os.RemoveAll(folder) }).Up(t.Context(), stack)
+	if err != nil || result.Changed() {
+		t.Errorf("after waiting for another machine: %+v, error %v", result, err)
 	}
 }

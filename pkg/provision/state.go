@@ -55,6 +55,7 @@ type State struct {
 	Creates string
 
 	marks   string // the folder of the marks of running operations; empty for none
+	files   string // the folder of the states, where they are files that planton alone has chosen; empty otherwise
 	backups string // the folder of states that were overwritten
 }
 
@@ -122,6 +123,7 @@ func (s *State) useFiles(directory string, getenv func(string) string) error {
 	if err := os.MkdirAll(backend, 0o700); err != nil {
 		return onDisk(err, "create the folder of the stacks' states")
 	}
+	s.files = backend
 	s.Creates = createsOf(directory, fileURL(backend))
 	// No attributes in files of their own: see dropEmptyAttributes.
 	s.BackendURL = fileURL(backend) + "?metadata=skip"

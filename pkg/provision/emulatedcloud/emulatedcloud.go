@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"time"
 
 	"github.com/pkg/errors"
 
@@ -64,20 +65,21 @@ type Options struct {
 	Directory string
 	// TimeScale is how long things take: 1 as long as in the real clouds, 0 no time at all.
 	TimeScale float64
+	// LockTimeout is how long to wait for another process that runs the clouds; 0 for not at all.
+	LockTimeout time.Duration
+	// OnWait, which may be nil, is told when there is such a process, before it is waited for.
+	OnWait func(*LockedError)
 }
 
 // Start runs the clouds on the loopback interface until Close. The error is a *LockedError when another process runs them.
-func Start(_ context.Context, options Options) (*Clouds, error) {
+func Start(ctx context.Context, options Options) (*Clouds, error) {
 	if err := os.MkdirAll(options.Directory, 0o700); err != nil {
 		return nil, errors.Wrap(err, "create the folder of the emulated clouds")
 	}
 	lockFile := filepath.Join(options.Directory, "lock")
-	lock, err := filelock.Try(lockFile)
-	if errors.Is(err, filelock.ErrLocked) {
-		return nil, &LockedError{Process: filelock.Holder(lockFile)}
-	}
+	lock, err := acquire(ctx, lockFile, options)
 	if err != nil {
-		return nil, errors.Wrap(err, "lock the emulated clouds")
+		return nil, err
 	}
 	clouds := &Clouds{lock: lock, urls: map[string]string{}}
 	if err := clouds.start(options); err != nil {
@@ -85,6 +87,26 @@ func Start(_ context.Context, options Options) (*Clouds, error) {
 		return nil, err
 	}
 	return clouds, nil
+}
+
+// acquire takes the lock of the clouds.
+func acquire(ctx context.Context, lockFile string, options Options) (*filelock.Lock, error) {
+	lock, err := filelock.Try(lockFile)
+	if errors.Is(err, filelock.ErrLocked) && options.LockTimeout > 0 {
+		if options.OnWait != nil {
+			options.OnWait(&LockedError{Process: filelock.Holder(lockFile)})
+		}
+		waiting, cancel := context.WithTimeout(ctx, options.LockTimeout)
+		defer cancel()
+		lock, err = filelock.Acquire(waiting, lockFile, nil)
+		if err != nil && ctx.Err() == nil && waiting.Err() != nil {
+			err = filelock.ErrLocked
+		}
+	}
+	if errors.Is(err, filelock.ErrLocked) {
+		return nil, &LockedError{Process: filelock.Holder(lockFile)}
+	}
+	return lock, errors.Wrap(err, "lock the emulated clouds")
 }
 
 func (c *Clouds) start(options Options) error {

@@ -41,7 +41,9 @@ func (f *manifestFlags) names() []string {
 	if f.readsStdin() {
 		return nil
 	}
-	manifests, err := manifest.Load(f.files, nil)
+	// Cobra reads the flags twice before it asks.
+	files := slices.Compact(slices.Sorted(slices.Values(f.files)))
+	manifests, err := manifest.Load(files, nil)
 	if err != nil {
 		return nil
 	}

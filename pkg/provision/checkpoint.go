@@ -4,13 +4,18 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/blang/semver"
 	"github.com/pkg/errors"
 	"github.com/pulumi/pulumi/sdk/v3/go/auto"
 	"github.com/pulumi/pulumi/sdk/v3/go/common/apitype"
+
+	"github.com/plantonhq/project-planton/pkg/stackidentity"
 )
 
 // checkpoint is what the state says of a stack before an operation. Secrets in it are encrypted.
@@ -50,13 +55,20 @@ func (c *checkpoint) has(urn, id string) bool {
 // ofOperation is the CLI for one operation on a stack. It answers what the Automation API asks after an operation, and what nobody
 // looks at: each question would start the CLI once more. To select a stack it reads the stack's state, which tells as well whether
 // there is one: every other command is told the stack, so that a selection would change nothing but a file in the user's home.
+//
+// Where states are files, it reads the file itself, which spares the start of a process and the key that is derived from the passphrase.
 type ofOperation struct {
 	auto.PulumiCommand
+	// local reads the state of the stack that is selected, where that can be done without the CLI; nil otherwise.
+	local func() (text string, exists, known bool)
 
 	mu     sync.Mutex
 	state  string // of the stack that was selected
 	killed bool
 }
+
+// noSuchStack is how the CLI says so.
+const noSuchStack = "error: no stack named so was found"
 
 // Run implements auto.PulumiCommand.
 func (c *ofOperation) Run(
@@ -69,6 +81,18 @@ func (c *ofOperation) Run(
 	case is("stack", "output"):
 		return "{}", "", 0, nil
 	case is("stack", "select"):
+		if c.local != nil {
+			text, exists, known := c.local()
+			switch {
+			case known && !exists:
+				return "", noSuchStack, 255, errors.New(noSuchStack)
+			case known:
+				c.mu.Lock()
+				defer c.mu.Unlock()
+				c.state = text
+				return text, "", 0, nil
+			}
+		}
 		args = append([]string{"stack", "export"}, args[2:]...)
 		out, errs, code, err := c.PulumiCommand.Run(ctx, workdir, stdin, stdout, stderr, environment, args...)
 		c.mu.Lock()
@@ -100,4 +124,77 @@ func (c *ofOperation) checkpoint() (*checkpoint, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return readCheckpoint(c.state)
+}
+
+// localCheckpoint reads the state of a stack from the file that Pulumi's file backend has written, as `pulumi stack export` would tell it.
+// It is not known where anything about the file is unusual, or where the last run left something half done that may have to be written
+// back: then the CLI is asked.
+func (s *State) localCheckpoint(identity stackidentity.Identity) (text string, exists, known bool) {
+	if s.files == "" || identity.Organization != fileOrganization {
+		return "", false, false
+	}
+	folder := filepath.Join(s.files, ".pulumi")
+	// Version 1 is the layout with a folder a project. https://github.com/pulumi/pulumi/blob/master/pkg/backend/diy/meta.go
+	meta, err := os.ReadFile(filepath.Join(folder, "meta.yaml"))
+	if err != nil || strings.TrimSpace(string(meta)) != "version: 1" {
+		return "", false, false
+	}
+	file := filepath.Join(folder, "stacks", identity.Project, identity.Stack+".json")
+	content, err := os.ReadFile(file)
+	if os.IsNotExist(err) {
+		// A compressed state, or a copy of a state that is missing, is for the CLI to judge.
+		for _, extension := range []string{".gz", ".zst", ".bak"} {
+			if _, err := os.Lstat(file + extension); !os.IsNotExist(err) {
+				return "", false, false
+			}
+		}
+		return "", false, true
+	}
+	if err != nil {
+		return "", false, false
+	}
+	var document struct {
+		Version    int             `json:"version"`
+		Features   []string        `json:"features"`
+		Checkpoint json.RawMessage `json:"checkpoint"`
+	}
+	var stored struct {
+		Latest json.RawMessage `json:"latest"`
+	}
+	if json.Unmarshal(content, &document) != nil || json.Unmarshal(document.Checkpoint, &stored) != nil ||
+		document.Version != apitype.DeploymentSchemaVersionCurrent || len(document.Features) > 0 {
+		return "", false, false
+	}
+	if len(stored.Latest) == 0 {
+		stored.Latest = json.RawMessage("{}")
+	}
+	exported, err := json.Marshal(apitype.UntypedDeployment{Version: document.Version, Deployment: stored.Latest})
+	if err != nil {
+		return "", false, false
+	}
+	if state, err := readCheckpoint(string(exported)); err != nil || len(state.PendingOperations) > 0 {
+		return "", false, false
+	}
+	return string(exported), true, true
+}
+
+// hasOutputs tells whether a stack has been provisioned.
+func (e *Engine) hasOutputs(ctx context.Context, identity stackidentity.Identity) (bool, error) {
+	if text, exists, known := e.options.State.localCheckpoint(identity); known {
+		if !exists {
+			return false, nil
+		}
+		state, err := readCheckpoint(text)
+		if err != nil {
+			return false, err
+		}
+		return slices.ContainsFunc(state.Resources, func(r apitype.ResourceV3) bool {
+			return string(r.Type) == stackType && len(r.Outputs) > 0
+		}), nil
+	}
+	outputs, err := e.Outputs(ctx, identity)
+	if KindOf(err) == NotFound {
+		return false, nil
+	}
+	return len(outputs) > 0, err
 }

@@ -109,7 +109,7 @@ func scalarAt(values map[string]any, path string) any {
 
 // Outputs reads the outputs of a stack, secrets included. The error is of kind NotFound when there is no such stack.
 func (e *Engine) Outputs(ctx context.Context, identity stackidentity.Identity) (Outputs, error) {
-	w, err := e.open(ctx, identity, "", e.options.CLI, "", nil)
+	w, err := e.open(ctx, identity, nil, e.options.CLI, "", nil)
 	if err != nil {
 		return nil, err
 	}

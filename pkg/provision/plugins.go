@@ -6,9 +6,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"github.com/pkg/errors"
 	"github.com/pulumi/pulumi/sdk/v3/go/common/resource"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/plantonhq/project-planton/pkg/kinds"
 )
@@ -141,14 +143,75 @@ const NativeMarker = ".native"
 // environmentDebugProviders tells the engine where plugins are served already, as NAME:PORT.
 const environmentDebugProviders = "PULUMI_DEBUG_PROVIDERS"
 
-// servedPlugins are the native plugins that run for one operation.
+// servedPlugins are native plugins that run for one operation, or for several.
 type servedPlugins struct {
 	debugProviders string
 	stop           context.CancelFunc
 }
 
-// servePlugin starts the native plugin of a provider where that is the one to use. Each operation gets a plugin of its own, so
-// that the settings of one stack never reach another.
+// sharedPlugins are the native plugins that operations on several stacks share. Stop them.
+//
+// Each connection configures its plugin alone. But a client that was idle for half an hour comes back on a new connection, does not
+// configure again, and is served only where all have configured alike. So only stacks share a plugin that give it the same settings.
+type sharedPlugins struct {
+	mu     sync.Mutex
+	served map[string]*servedPlugins // by provider and settings
+}
+
+// serve starts the native plugin for a stack, where that is the one to use, unless it runs for stacks of the same settings already. Without
+// sharing, it is the stack's alone.
+func (p *sharedPlugins) serve(ctx context.Context, e *Engine, stack Stack) (*servedPlugins, error) {
+	provider := stack.kind().Provider
+	if p == nil {
+		return e.servePlugin(ctx, provider)
+	}
+	key, err := settingsOf(stack)
+	if err != nil {
+		return nil, err
+	}
+	key = provider + " " + key
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	served, ok := p.served[key]
+	if !ok {
+		if served, err = e.servePlugin(ctx, provider); err != nil {
+			return nil, err
+		}
+		if p.served == nil {
+			p.served = map[string]*servedPlugins{}
+		}
+		p.served[key] = served
+	}
+	return &servedPlugins{debugProviders: served.debugProviders, stop: func() {}}, nil
+}
+
+func (p *sharedPlugins) stop() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, served := range p.served {
+		served.stop()
+	}
+}
+
+// settingsOf tells stacks apart whose modules configure a plugin differently: by the provider config, and by the region.
+func settingsOf(stack Stack) (string, error) {
+	input := stack.StackInput.ProtoReflect()
+	settings := ""
+	if field := input.Descriptor().Fields().ByName("provider_config"); field != nil && input.Has(field) {
+		encoded, err := proto.MarshalOptions{Deterministic: true}.Marshal(input.Get(field).Message().Interface())
+		if err != nil {
+			return "", errors.Wrap(err, "compare the settings of plugins")
+		}
+		settings = string(encoded)
+	}
+	spec := kinds.Spec(kinds.Target(stack.StackInput)).ProtoReflect()
+	if field := spec.Descriptor().Fields().ByName(regionField); field != nil {
+		settings += " " + strings.ToLower(spec.Get(field).String())
+	}
+	return settings, nil
+}
+
+// servePlugin starts the native plugin of a provider where that is the one to use.
 func (e *Engine) servePlugin(ctx context.Context, provider string) (*servedPlugins, error) {
 	plugin, err := e.Plugin(provider)
 	if err != nil {

@@ -84,7 +84,8 @@ type Stack struct {
 	// LockTimeout is how long an operation waits for a stack that somebody else works on; it fails at once when it is 0.
 	LockTimeout time.Duration
 
-	leaving *leaving // what a destroy of several stacks takes away; nil outside of one
+	plugins *sharedPlugins // of several stacks; nil for those of this stack alone
+	leaving *leaving       // what a destroy of several stacks takes away; nil outside of one
 }
 
 // kind is the kind of the stack's resource.
@@ -154,35 +155,32 @@ type workspace struct {
 	plugins   *servedPlugins
 }
 
-// open makes a workspace on a backend. Close it.
+// open makes a workspace on a backend, with plugins that run and end with the workspace; nil for none. Close it.
 func (e *Engine) open(
-	ctx context.Context, identity stackidentity.Identity, provider string, command auto.PulumiCommand, backendURL string,
+	ctx context.Context, identity stackidentity.Identity, served *servedPlugins, command auto.PulumiCommand, backendURL string,
 	program pulumi.RunFunc,
 ) (*workspace, error) {
-	directory, err := os.MkdirTemp("", "planton-stack-")
-	if err != nil {
-		return nil, errors.Wrap(err, "create the folder of the stack")
+	w := &workspace{plugins: served}
+	var err error
+	if w.directory, err = os.MkdirTemp("", "planton-stack-"); err != nil {
+		return nil, errors.Wrap(firstError(err, w.close()), "create the folder of the stack")
 	}
-	w := &workspace{directory: directory}
 	environment := e.options.State.environment()
 	if backendURL != "" {
 		environment["PULUMI_BACKEND_URL"] = backendURL
 	}
-	if provider != "" {
+	if served != nil {
 		// A plugin on PATH goes before the installed ones, and nobody could tell whether it is the chosen one.
 		environment["PULUMI_IGNORE_AMBIENT_PLUGINS"] = "true"
-		if w.plugins, err = e.servePlugin(ctx, provider); err != nil {
-			return nil, errors.Wrap(firstError(err, w.close()), "start the provider plugin")
-		}
-		if w.plugins.debugProviders != "" {
-			environment[environmentDebugProviders] = w.plugins.debugProviders
+		if served.debugProviders != "" {
+			environment[environmentDebugProviders] = served.debugProviders
 			// The engine would look for the official plugin of the same name on the network, and wait.
 			environment["PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION"] = "true"
 		}
 	}
 	project := projectOf(identity)
 	options := []auto.LocalWorkspaceOption{
-		auto.WorkDir(directory),
+		auto.WorkDir(w.directory),
 		auto.Project(project),
 		auto.Pulumi(command),
 		auto.EnvVars(environment),

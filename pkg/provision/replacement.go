@@ -91,14 +91,11 @@ func (s *Set) usersOf(ctx context.Context, used Member) ([]string, error) {
 			if ref.KeyOf(member.Manifest.Target) != used.key {
 				continue
 			}
-			outputs, err := s.engine.Outputs(ctx, member.Identity)
-			if KindOf(err) == NotFound {
-				break
-			}
+			provisioned, err := s.engine.hasOutputs(ctx, member.Identity)
 			if err != nil {
 				return nil, err
 			}
-			if len(outputs) > 0 {
+			if provisioned {
 				users = append(users, member.key.String())
 			}
 			break

@@ -281,10 +281,12 @@ func leavingTogether(destroy func(context.Context, Stack) (*Result, error)) onMe
 // each does an operation on the stack of each member.
 func (s *Set) each(ctx context.Context, name string, way direction, operation onMember) ([]*Result, error) {
 	order, needs := s.plan(way)
+	plugins := &sharedPlugins{}
+	defer plugins.stop()
 	results := make([]*Result, len(order))
 	tasks := schedule(ctx, needs, s.parallel, func(place int) Status {
 		member := s.members[order[place]]
-		result := s.one(ctx, member, operation)
+		result := s.one(ctx, member, plugins, operation)
 		results[place] = result
 		switch {
 		case result.Err == nil:
@@ -318,12 +320,13 @@ func (s *Set) each(ctx context.Context, name string, way direction, operation on
 }
 
 // one does an operation on the stack of one member. There is always a result.
-func (s *Set) one(ctx context.Context, member Member, operation onMember) *Result {
+func (s *Set) one(ctx context.Context, member Member, plugins *sharedPlugins, operation onMember) *Result {
 	var result *Result
 	stack, err := s.stack(ctx, member)
 	if err != nil {
 		err = errors.Wrap(err, member.Manifest.String())
 	} else {
+		stack.plugins = plugins
 		result, err = operation(ctx, member, stack)
 	}
 	if result == nil {

@@ -166,8 +166,15 @@ func (e *Engine) attempt(ctx context.Context, operation string, stack Stack, run
 			return nil, err
 		}
 	}
-	command := &ofOperation{PulumiCommand: e.options.CLI}
-	w, err := e.open(ctx, stack.Identity, provider, command, "", program)
+	command := &ofOperation{
+		PulumiCommand: e.options.CLI,
+		local:         func() (string, bool, bool) { return e.options.State.localCheckpoint(stack.Identity) },
+	}
+	served, err := stack.plugins.serve(ctx, e, stack)
+	if err != nil {
+		return nil, errors.Wrap(err, "start the provider plugin")
+	}
+	w, err := e.open(ctx, stack.Identity, served, command, "", program)
 	if err != nil {
 		return nil, err
 	}
@@ -187,7 +194,7 @@ func (e *Engine) attempt(ctx context.Context, operation string, stack Stack, run
 		w.SetEnvVar(environmentBackend, fileURL(scratch))
 		// Pulumi's own files know one organization only.
 		identity := stack.Identity
-		identity.Organization = "organization"
+		identity.Organization = fileOrganization
 		selected, err = auto.NewStack(ctx, identity.String(), w.Workspace)
 	case missing:
 		e.emit(Event{Kind: EventStackDone, Time: time.Now(), Stack: stack.Identity, Op: Op(operation)})

@@ -33,6 +33,8 @@ const (
 	environmentHome           = "PULUMI_HOME"
 	environmentPassphrase     = "PULUMI_CONFIG_PASSPHRASE"
 	environmentPassphraseFile = "PULUMI_CONFIG_PASSPHRASE_FILE"
+	// fileOrganization is the only organization that backends of files know.
+	fileOrganization = "organization"
 	// environmentFallback has the engine encrypt secrets with what the state says where there is no Pulumi.<stack>.yaml. Without it
 	// each operation, in a folder of its own, would begin a new passphrase's key, or fail for want of one.
 	// https://github.com/pulumi/pulumi/pull/17236

@@ -208,8 +208,9 @@ func (e *Engine) attempt(ctx context.Context, operation string, stack Stack, run
 	e.emit(Event{Kind: EventStackStarted, Time: time.Now(), Stack: stack.Identity, Op: Op(operation), Message: plugin.String()})
 	o := &ongoing{engine: e, stack: stack, selected: selected, command: command, plugin: plugin, fresh: missing}
 	result, err := o.run(ctx, run)
+	result.Duration = time.Since(start)
 	if err != nil {
-		e.emit(Event{Kind: EventStackFailed, Time: time.Now(), Stack: stack.Identity, Op: Op(operation), Elapsed: result.Duration})
+		e.emit(Event{Kind: EventStackFailed, Time: time.Now(), Stack: stack.Identity, Op: Op(operation), Elapsed: time.Since(start)})
 		err = e.failure(ctx, operation, stack.Identity, err, failure.get(), result)
 		if failure, ok := err.(*Error); ok && command.wasKilled() { //nolint:errorlint // it is the error that was just made
 			failure.Message = "the engine was killed: what it had begun may exist without being recorded; the same command looks for it " +

@@ -159,7 +159,10 @@ func (r *run) play(outcome *result) error {
 	if err := r.compare(r.schedule.Last, outcome); err != nil || len(outcome.Problems) > 0 {
 		return err
 	}
-	err := r.undisturbed(Step{Command: settled, Last: true}, outcome)
+	var err error
+	if !r.schedule.Brief {
+		err = r.undisturbed(Step{Command: settled, Last: true}, outcome)
+	}
 	if err != nil || len(outcome.Problems) > 0 || len(r.schedule.Destroying) == 0 {
 		return err
 	}

@@ -19,7 +19,7 @@ type Way string
 
 // The ways.
 const (
-	// WayCLI is `planton apply`: a stack for each manifest, one after the other.
+	// WayCLI is `planton apply`: a stack for each manifest, independent ones side by side.
 	WayCLI Way = "planton"
 	// WayProgram is one Pulumi program that imports the modules, with all resources in one stack, in parallel.
 	WayProgram Way = "program"
@@ -48,6 +48,8 @@ type Schedule struct {
 	// Disturbed are applies that may fail or be killed; Destroying are such destroys.
 	Disturbed  []Step `json:"disturbed"`
 	Destroying []Step `json:"destroying,omitempty"`
+	// Brief leaves out the preview and the refresh that look whether nothing is left to do.
+	Brief bool `json:"brief,omitempty"`
 }
 
 // Manifests are manifests that JSON shows as one would write them.

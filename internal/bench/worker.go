@@ -37,6 +37,7 @@ const (
 	pluginNothing = "do-nothing"
 
 	operationUp      = "up"
+	operationAgain   = "up again" // of stacks that exist
 	operationPreview = "preview"
 	operationRefresh = "refresh"
 	operationDestroy = "destroy"
@@ -62,6 +63,8 @@ func usageOf(state *os.ProcessState) usage {
 // job is what a worker does.
 type job struct {
 	Operation, Manifests, Plugin string
+	// Plain has the plain engine do the operation, one stack after the other, without planton; see plain.go.
+	Plain bool
 	// CLI, Directory and the URLs are the world's.
 	CLI, Directory, CivoURL, DigitalOceanURL string
 }
@@ -77,6 +80,7 @@ type measured struct {
 	wall                    time.Duration
 	engine, program, plugin usage
 	commands                int
+	together                int64 // the most memory that all processes took at once, in bytes; 0 where it cannot be told
 }
 
 func (m measured) cpu() time.Duration { return m.engine.CPU + m.program.CPU + m.plugin.CPU }
@@ -116,9 +120,15 @@ func (w *world) do(ctx context.Context, j job) (measured, error) {
 	worker := exec.CommandContext(ctx, self, workerArgument)
 	var output, log bytes.Buffer
 	worker.Stdin, worker.Stdout, worker.Stderr = bytes.NewReader(input), &output, &log
+	var m measured
 	start := time.Now()
-	err = worker.Run()
-	m := measured{wall: time.Since(start)}
+	err = worker.Start()
+	if err == nil {
+		watched := watch(worker.Process.Pid)
+		err = worker.Wait()
+		m.together = watched.end()
+	}
+	m.wall = time.Since(start)
 	if err != nil {
 		return m, errors.Wrap(err, log.String())
 	}
@@ -171,8 +181,11 @@ func work(ctx context.Context, in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if j.Plain {
+		return plain(ctx, j, state, processes, set, out)
+	}
 	operation := map[string]func(context.Context) ([]*provision.Result, error){
-		operationUp: set.Up, operationPreview: set.Preview, operationRefresh: set.Refresh, operationDestroy: set.Destroy,
+		operationUp: set.Up, operationAgain: set.Up, operationPreview: set.Preview, operationRefresh: set.Refresh, operationDestroy: set.Destroy,
 	}[j.Operation]
 	if operation == nil {
 		return errors.Errorf("there is no operation %q", j.Operation)
@@ -180,7 +193,12 @@ func work(ctx context.Context, in io.Reader, out io.Writer) error {
 	if _, err := operation(ctx); err != nil {
 		return err
 	}
-	r, err := processes.wait()
+	return processes.tell(out)
+}
+
+// tell writes the report.
+func (p *processes) tell(out io.Writer) error {
+	r, err := p.wait()
 	if err != nil {
 		return err
 	}

@@ -22,7 +22,9 @@ import (
 
 // plain applies manifests of Civo as a script would: `pulumi stack init` where there is no stack, and `pulumi up --skip-preview`, one stack
 // after the other, with the same program and one plugin for all. It is the floor: it looks for nothing that a killed run has left.
-func plain(ctx context.Context, j job, state *provision.State, started *processes, set *provision.Set, out io.Writer) error {
+func plain(
+	ctx context.Context, j job, cli *measuredCLI, state *provision.State, started *processes, set *provision.Set, out io.Writer,
+) error {
 	serving, stop := context.WithCancel(ctx)
 	defer stop()
 	port, err := (&pluginProcess{provider: kinds.Civo, plugin: j.Plugin, processes: started}).ServeJournaled(serving, state.Creates)
@@ -34,7 +36,7 @@ func plain(ctx context.Context, j job, state *provision.State, started *processe
 		if err != nil {
 			return err
 		}
-		err = plainUp(ctx, j, state, started, port, member.Identity, func(ctx *pulumi.Context) error { return modules.Resources(ctx, input) })
+		err = plainUp(ctx, j, cli, state, port, member.Identity, func(ctx *pulumi.Context) error { return modules.Resources(ctx, input) })
 		if err != nil {
 			return err
 		}
@@ -44,7 +46,7 @@ func plain(ctx context.Context, j job, state *provision.State, started *processe
 }
 
 func plainUp(
-	ctx context.Context, j job, state *provision.State, started *processes, port int, identity stackidentity.Identity, program pulumi.RunFunc,
+	ctx context.Context, j job, cli *measuredCLI, state *provision.State, port int, identity stackidentity.Identity, program pulumi.RunFunc,
 ) error {
 	directory, err := os.MkdirTemp("", "planton-bench-stack-")
 	if err != nil {
@@ -56,8 +58,7 @@ func plainUp(
 		auto.Project(pulumiworkspace.Project{
 			Name: tokens.PackageName(identity.Project), Runtime: pulumiworkspace.NewProjectRuntimeInfo("go", nil),
 		}),
-		auto.Pulumi(&fewestCommands{&measuredCLI{path: j.CLI, processes: started}}),
-		auto.SkipVersionCheck(true),
+		auto.Pulumi(&fewestCommands{cli}),
 		auto.EnvVars(map[string]string{
 			"PULUMI_BACKEND_URL": state.BackendURL, "PULUMI_CONFIG_PASSPHRASE_FILE": state.PassphraseFile,
 			"PULUMI_DEBUG_PROVIDERS":                      fmt.Sprintf("%s:%d", kinds.Civo, port),

@@ -164,8 +164,9 @@ func work(ctx context.Context, in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	measuredCLI := &measuredCLI{PulumiCommand: cli, path: j.CLI, processes: processes}
 	engine, err := provision.New(provision.Options{
-		CLI: &measuredCLI{PulumiCommand: cli, path: j.CLI, processes: processes}, State: state, Plugins: provision.Native,
+		CLI: measuredCLI, State: state, Plugins: provision.Native,
 		Native: map[string]provision.NativePlugin{
 			kinds.Civo:         &pluginProcess{provider: kinds.Civo, plugin: j.Plugin, processes: processes},
 			kinds.DigitalOcean: &pluginProcess{provider: kinds.DigitalOcean, plugin: j.Plugin, processes: processes},
@@ -182,7 +183,7 @@ func work(ctx context.Context, in io.Reader, out io.Writer) error {
 		return err
 	}
 	if j.Plain {
-		return plain(ctx, j, state, processes, set, out)
+		return plain(ctx, j, measuredCLI, state, processes, set, out)
 	}
 	operation := map[string]func(context.Context) ([]*provision.Result, error){
 		operationUp: set.Up, operationAgain: set.Up, operationPreview: set.Preview, operationRefresh: set.Refresh, operationDestroy: set.Destroy,

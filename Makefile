@@ -92,10 +92,23 @@ baseline: breaking ## take the protos as they are now as what is promised from n
 build: ## build the commands into bin/
 	go build -trimpath -o bin/ ./cmd/...
 
+# Where make install puts things; DESTDIR stands before it when a package is made.
+PREFIX ?= /usr/local
+
+.PHONY: completions
+completions: ## write the completions of bash, zsh, fish and PowerShell into dist/share, laid out as packages have them
+	sh tools/completions dist
+
+.PHONY: install
+install: completions ## install planton and its completions under PREFIX (/usr/local)
+	mkdir -p "$(DESTDIR)$(PREFIX)/bin" "$(DESTDIR)$(PREFIX)/share"
+	cp dist/bin/planton "$(DESTDIR)$(PREFIX)/bin/planton"
+	cp -R dist/share/. "$(DESTDIR)$(PREFIX)/share/"
+
 .PHONY: install-plugins
 install-plugins: ## install the native plugins, so that plain `pulumi up` uses them instead of downloading the official ones
 	sh tools/install-plugins
 
 .PHONY: clean
 clean: ## remove what was built in the checkout
-	rm -rf .build bin
+	rm -rf .build bin dist

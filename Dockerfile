@@ -1,0 +1,36 @@
+# planton, the Pulumi CLI and the native plugins in one image. At run time it needs no network for the emulated clouds:
+#   docker build --build-arg VERSION=v1.2.3 -t planton .
+#   docker run --rm -v planton:/home/planton -v "$PWD:/work:ro" planton apply -f examples/one-cluster --cloud emulated --yes
+FROM golang:1.26 AS build
+ARG VERSION=""
+ENV CGO_ENABLED=0 GOFLAGS=-buildvcs=false
+WORKDIR /src
+
+# The Pulumi CLI takes the longest and changes the least: it has layers of its own.
+COPY tools/go.mod tools/go.sum tools/
+RUN version=$(cd tools && go list -m -f '{{.Version}}' github.com/pulumi/pulumi/pkg/v3) && cd tools && \
+    go build -trimpath -ldflags "-s -w -X github.com/pulumi/pulumi/sdk/v3/go/common/version.Version=${version#v}" \
+        -o /out/bin/pulumi github.com/pulumi/pulumi/pkg/v3/cmd/pulumi
+
+COPY go.mod go.sum ./
+RUN go mod download
+COPY apis apis
+COPY cmd cmd
+COPY iac iac
+COPY internal internal
+COPY pkg pkg
+COPY tools tools
+RUN sh tools/completions /out && PULUMI_HOME=/out/pulumi sh tools/install-plugins
+# The folder that a volume for states is mounted on must be the user's.
+RUN mkdir -p /out/home/.local/state
+
+FROM debian:stable-slim
+COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
+COPY --from=build /out/bin /usr/local/bin
+COPY --from=build /out/share /usr/local/share
+COPY --from=build --chown=65532:65532 /out/home /home/planton
+COPY --from=build --chown=65532:65532 /out/pulumi /home/planton/.pulumi
+ENV HOME=/home/planton PLANTON_PULUMI=/usr/local/bin/pulumi PULUMI_SKIP_UPDATE_CHECK=true
+USER 65532:65532
+WORKDIR /work
+ENTRYPOINT ["planton"]

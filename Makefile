@@ -64,6 +64,14 @@ generate: lint-protos ## generate Go from the protos, the image of their comment
 	@$(BUILD_IMAGE) pkg/schema/protos.binpb
 	go test ./pkg/schema -run '^TestSchemasAreFresh$$' -update
 
+.PHONY: reference
+reference: ## the reference of the commands in docs/reference, after a change of a command or flag
+	@rm -rf docs/reference && go run ./internal/reference markdown docs/reference
+
+.PHONY: man
+man: ## manual pages of the commands into .build/man
+	@rm -rf .build/man && go run ./internal/reference man .build/man
+
 .PHONY: lint-protos
 lint-protos: .build/protovalidate ## format and rules of the protos
 	@buf=$$(tools/tool buf) && $$buf format --diff --exit-code apis && $$buf lint

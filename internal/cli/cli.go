@@ -13,6 +13,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -83,6 +84,13 @@ func Run(ctx context.Context, streams Streams, args []string) int {
 	}
 	report(streams, command, err)
 	return ExitCode(err)
+}
+
+// Command is the tree of commands, for what documents it.
+func Command() *cobra.Command {
+	root := newRoot(Streams{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard, Getenv: func(string) string { return "" }})
+	root.DisableAutoGenTag = true
+	return root
 }
 
 func newRoot(streams Streams) *cobra.Command {

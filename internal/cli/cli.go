@@ -119,6 +119,7 @@ func newRoot(streams Streams) *cobra.Command {
 		newOutputs(streams), newKubeconfig(streams), newGet(streams), newDescribe(streams), newGraph(streams),
 		newDoctor(streams), newVersion(streams),
 	)
+	root.AddCommand(newDrift(streams), newImport(streams), newInit(streams), newPulumi(streams))
 	root.AddCommand(newStacks(streams), newState(streams), newUnlock(streams))
 	root.AddCommand(newKinds(streams), newExplain(streams), newSchema(streams), newGenerate(streams))
 	addCompletion(root, streams)

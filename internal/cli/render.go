@@ -23,6 +23,8 @@ const (
 	planned   operation = "plan"
 	applied   operation = "apply"
 	refreshed operation = "refresh"
+	drifted   operation = "drift"
+	imported  operation = "import"
 	destroyed operation = "destroy"
 )
 
@@ -193,6 +195,8 @@ func (v resultView) summary() string {
 		planned:   {"to create", "to update", "to replace", "to delete"},
 		applied:   {"created", "updated", "replaced", "deleted"},
 		refreshed: {"found", "changed in the cloud", "replaced", "gone from the cloud"},
+		drifted:   {"found", "changed in the cloud", "replaced", "gone from the cloud"},
+		imported:  {"to create", "to update", "to replace", "to delete"},
 		destroyed: {"created", "updated", "replaced", "deleted"},
 	}[v.operation]
 	var parts []string

@@ -81,7 +81,7 @@ func scriptParams(directory, pulumiPath string) testscript.Params {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits, "cloud": cloudCommand, "keys": keys, "hold": hold, "until": until, "count": count, "lock": lockStack,
+			"exits": exits, "cloud": cloudCommand, "keys": keys, "hold": hold, "until": until, "count": count, "lock": lockStack, "rename": renameNetwork,
 		},
 		UpdateScripts: os.Getenv("UPDATE_SCRIPTS") != "",
 	}
@@ -164,6 +164,24 @@ func hold(ts *testscript.TestScript, neg bool, args []string) {
 	lock, err := filelock.Try(ts.MkAbs(args[0]))
 	ts.Check(err)
 	ts.Defer(func() { _ = lock.Unlock() })
+}
+
+// renameNetwork gives the Civo network whose id is in a file another name, behind planton's back: `rename FILE NAME`.
+func renameNetwork(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: rename FILE NAME")
+	}
+	address := ts.Getenv("CIVO_API_URL") + "/v2/networks/" + strings.TrimSpace(ts.ReadFile(args[0]))
+	request, err := http.NewRequestWithContext(context.Background(), http.MethodPut, address, strings.NewReader(`{"label":"`+args[1]+`","region":"FRA1"}`))
+	ts.Check(err)
+	request.Header.Set("Authorization", "Bearer "+ts.Getenv("CIVO_TOKEN"))
+	request.Header.Set("Content-Type", "application/json")
+	response, err := http.DefaultClient.Do(request)
+	ts.Check(err)
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode != http.StatusOK {
+		ts.Fatalf("rename the network: %s", response.Status)
+	}
 }
 
 // lockStack leaves a lock on a stack as Pulumi's file backend does: `lock ended|alive|elsewhere STACK`, in the backend of the real clouds.

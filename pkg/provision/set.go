@@ -220,6 +220,52 @@ func (s *Set) Refresh(ctx context.Context) ([]*Result, error) {
 	return s.each(ctx, "refresh", forwards, alone(s.engine.Refresh))
 }
 
+// ImportPlan is what a module has of resources, as far as an import is concerned.
+type ImportPlan struct {
+	// Missing are the resources that the stack does not have, by the names that they have in the module: they need an id.
+	Missing []string
+	// Present are the ids of those that it has, by name.
+	Present map[string]string
+}
+
+// PlanImport tells what there is to import for a set of one manifest.
+func (s *Set) PlanImport(ctx context.Context) (*ImportPlan, error) {
+	results, err := s.Preview(ctx)
+	if err != nil {
+		return nil, err
+	}
+	plan := &ImportPlan{Present: map[string]string{}}
+	for _, result := range results {
+		for _, change := range result.Resources {
+			if change.Op == OpCreate {
+				plan.Missing = append(plan.Missing, change.Resource)
+			}
+		}
+	}
+	resources, err := s.engine.StateResources(ctx, s.members[0].Identity)
+	if err != nil && KindOf(err) != NotFound {
+		return nil, err
+	}
+	for _, r := range resources {
+		if !r.Replaced {
+			plan.Present[r.Resource] = r.ID
+		}
+	}
+	return plan, nil
+}
+
+// Import takes objects over for a set of one manifest, see Engine.Import.
+func (s *Set) Import(ctx context.Context, ids map[string]string) ([]*Result, error) {
+	return s.each(ctx, s.members, func(ctx context.Context, _ Member, stack Stack) (*Result, error) {
+		return s.engine.Import(ctx, stack, ids)
+	})
+}
+
+// PreviewRefresh tells what Refresh would do: how the cloud differs from the states.
+func (s *Set) PreviewRefresh(ctx context.Context) ([]*Result, error) {
+	return s.each(ctx, s.members, alone(s.engine.PreviewRefresh))
+}
+
 // PreviewDestroy tells what Destroy would do.
 func (s *Set) PreviewDestroy(ctx context.Context) ([]*Result, error) {
 	return s.each(ctx, "preview the destruction of", backwards, leavingTogether(s.engine.PreviewDestroy))

@@ -28,19 +28,28 @@ func (e *Engine) Up(ctx context.Context, stack Stack) (*Result, error) {
 }
 
 // Import takes resources over that exist already: ids are the ids of the cloud by the names of the resources in the module, such
-// as "cluster". Resources of the module that have no id there are created. The stack input must say of a resource what it is: a
-// difference is an error, and nothing is taken over.
+// as "cluster". They are recorded as the cloud has them; Preview tells what the next Up would change of them. Nothing in the cloud is
+// changed or made: the ids must be those of all resources that the stack does not have yet, and of no other.
 func (e *Engine) Import(ctx context.Context, stack Stack, ids map[string]string) (*Result, error) {
-	return e.up(ctx, stack, func(args *pulumi.ResourceTransformationArgs) *pulumi.ResourceTransformationResult {
+	result, err := e.up(ctx, stack, func(args *pulumi.ResourceTransformationArgs) *pulumi.ResourceTransformationResult {
 		id, ok := ids[args.Name]
 		if !ok {
 			return nil
 		}
 		return &pulumi.ResourceTransformationResult{
-			Props: args.Props, Opts: append(args.Opts, pulumi.Import(pulumi.ID(id))),
+			Props: args.Props,
+			// The engine refuses to import what differs from the program, such as an object without our labels.
+			Opts: append(args.Opts, pulumi.Import(pulumi.ID(id)), pulumi.IgnoreChanges([]string{ignoreAll})),
 		}
 	})
+	if err != nil {
+		return result, err
+	}
+	return result, e.heedChanges(ctx, stack.Identity, ids)
 }
+
+// ignoreAll is the path of all properties.
+const ignoreAll = "*"
 
 func (e *Engine) up(ctx context.Context, stack Stack, transformation pulumi.ResourceTransformation) (*Result, error) {
 	return e.run(ctx, "update", stack, run{
@@ -71,6 +80,18 @@ func (e *Engine) Refresh(ctx context.Context, stack Stack) (*Result, error) {
 		changes: true,
 		do: func(ctx context.Context, s auto.Stack, stream chan<- events.EngineEvent) error {
 			_, err := s.Refresh(ctx, optrefresh.EventStreams(stream), optrefresh.SuppressProgress(), optrefresh.Color(colorNever),
+				optrefresh.RunProgram(true))
+			return err
+		},
+	})
+}
+
+// PreviewRefresh tells what Refresh would do: how the cloud differs from the state. Nothing is changed, neither there nor in the state,
+// and no lock is taken. The result of a stack that does not exist is Missing.
+func (e *Engine) PreviewRefresh(ctx context.Context, stack Stack) (*Result, error) {
+	return e.run(ctx, "refresh", stack, run{
+		do: func(ctx context.Context, s auto.Stack, stream chan<- events.EngineEvent) error {
+			_, err := s.PreviewRefresh(ctx, optrefresh.EventStreams(stream), optrefresh.SuppressProgress(), optrefresh.Color(colorNever),
 				optrefresh.RunProgram(true))
 			return err
 		},

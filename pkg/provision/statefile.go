@@ -121,42 +121,75 @@ func (e *Engine) ImportState(ctx context.Context, identity stackidentity.Identit
 	if imported.Backup, imported.Created, err = e.backUp(ctx, identity); err != nil {
 		return imported, err
 	}
-	directory, err := os.MkdirTemp("", "planton-state-")
-	if err != nil {
-		return imported, errors.Wrap(err, "create a folder for the state")
-	}
-	defer func() { _ = os.RemoveAll(directory) }()
-	file := filepath.Join(directory, "state.json")
-	if err := writePrivate(file, string(deployment)); err != nil {
-		return imported, err
-	}
 	if imported.Created {
-		args := []string{"stack", "init", "--stack", identity.String(), "--no-select"}
-		if provider := e.options.State.SecretsProvider; provider != "" {
-			args = append(args, "--secrets-provider", provider)
-		}
-		if _, err := e.pulumi(ctx, args...); err != nil {
-			return imported, e.failure(ctx, operation, identity, err, nil, nil)
+		if err := e.makeStack(ctx, operation, identity); err != nil {
+			return imported, err
 		}
 	}
-	load := func() error {
-		_, err := e.pulumi(ctx, "stack", "import", "--stack", identity.String(), "--file", file)
-		return err
-	}
-	err = load()
-	if _, stale := staleLockOf(err); stale {
-		if _, err = e.Unlock(ctx, identity, false); err == nil {
-			err = load()
-		}
-	}
-	if err != nil {
-		failure := e.failure(ctx, operation, identity, err, nil, nil)
+	if err := e.load(ctx, identity, deployment); err != nil {
 		if imported.Created { // an empty stack is no better than none
 			_, _ = e.pulumi(context.WithoutCancel(ctx), "stack", "rm", "--yes", "--stack", identity.String())
 		}
-		return imported, failure
+		return imported, err
 	}
 	return imported, nil
+}
+
+// heedChanges takes out of a state that changes of imported resources are ignored: the engine records it, and a refresh would find
+// nothing that differs, until the next update.
+func (e *Engine) heedChanges(ctx context.Context, identity stackidentity.Identity, ids map[string]string) error {
+	text, err := e.ExportState(ctx, identity)
+	if err != nil {
+		return err
+	}
+	var document map[string]any
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber() // numbers stay as they are written
+	if err := decoder.Decode(&document); err != nil {
+		return errors.Wrap(err, "read the state of the stack")
+	}
+	deployment, _ := document["deployment"].(map[string]any)
+	resources, _ := deployment["resources"].([]any)
+	for _, r := range resources {
+		fields, _ := r.(map[string]any)
+		name, _ := fields["urn"].(string)
+		ignored, _ := fields["ignoreChanges"].([]any)
+		if ids[nameOf(name)] != "" {
+			fields["ignoreChanges"] = slices.DeleteFunc(ignored, func(path any) bool { return path == ignoreAll })
+		}
+	}
+	if text, err = json.Marshal(document); err != nil {
+		return errors.Wrap(err, "write the state of the stack")
+	}
+	return e.load(ctx, identity, text)
+}
+
+// load has the engine take a text as the state of a stack. It checks the text before it writes.
+func (e *Engine) load(ctx context.Context, identity stackidentity.Identity, text []byte) error {
+	const operation = "import the state of"
+	directory, err := os.MkdirTemp("", "planton-state-")
+	if err != nil {
+		return errors.Wrap(err, "create a folder for the state")
+	}
+	defer func() { _ = os.RemoveAll(directory) }()
+	file := filepath.Join(directory, "state.json")
+	if err := writePrivate(file, string(text)); err != nil {
+		return err
+	}
+	take := func() error {
+		_, err := e.pulumi(ctx, "stack", "import", "--stack", identity.String(), "--file", file)
+		return err
+	}
+	err = take()
+	if _, stale := staleLockOf(err); stale {
+		if _, err = e.Unlock(ctx, identity, false); err == nil {
+			err = take()
+		}
+	}
+	if err != nil {
+		return e.failure(ctx, operation, identity, err, nil, nil)
+	}
+	return nil
 }
 
 // checkState makes the text what `pulumi stack import` takes, and finds out whether it is a state of the stack.

@@ -3,6 +3,8 @@ package provision
 import (
 	"context"
 
+	"github.com/pulumi/pulumi/sdk/v3/go/auto"
+
 	"github.com/plantonhq/project-planton/pkg/stackidentity"
 )
 
@@ -22,11 +24,12 @@ func (e *Engine) Init(ctx context.Context, identity stackidentity.Identity) (mad
 
 // makeStack makes a stack that does not exist.
 func (e *Engine) makeStack(ctx context.Context, operation string, identity stackidentity.Identity) error {
-	args := []string{"stack", "init", "--stack", identity.String(), "--no-select"}
-	if provider := e.options.State.SecretsProvider; provider != "" {
-		args = append(args, "--secrets-provider", provider)
+	w, err := e.open(ctx, identity, "", e.options.CLI, "", nil)
+	if err != nil {
+		return err
 	}
-	if _, err := e.pulumi(ctx, args...); err != nil {
+	defer func() { _ = w.close() }()
+	if _, err := auto.NewStack(ctx, identity.String(), w.Workspace); err != nil {
 		return e.failure(ctx, operation, identity, err, nil, nil)
 	}
 	return nil

@@ -24,7 +24,7 @@ func (e *Engine) Init(ctx context.Context, identity stackidentity.Identity) (mad
 
 // makeStack makes a stack that does not exist.
 func (e *Engine) makeStack(ctx context.Context, operation string, identity stackidentity.Identity) error {
-	w, err := e.open(ctx, identity, "", e.options.CLI, "", nil)
+	w, err := e.open(ctx, identity, nil, e.options.CLI, "", nil)
 	if err != nil {
 		return err
 	}

@@ -256,14 +256,14 @@ func (s *Set) PlanImport(ctx context.Context) (*ImportPlan, error) {
 
 // Import takes objects over for a set of one manifest, see Engine.Import.
 func (s *Set) Import(ctx context.Context, ids map[string]string) ([]*Result, error) {
-	return s.each(ctx, s.members, func(ctx context.Context, _ Member, stack Stack) (*Result, error) {
+	return s.each(ctx, "update", forwards, func(ctx context.Context, _ Member, stack Stack) (*Result, error) {
 		return s.engine.Import(ctx, stack, ids)
 	})
 }
 
 // PreviewRefresh tells what Refresh would do: how the cloud differs from the states.
 func (s *Set) PreviewRefresh(ctx context.Context) ([]*Result, error) {
-	return s.each(ctx, s.members, alone(s.engine.PreviewRefresh))
+	return s.each(ctx, "refresh", forwards, alone(s.engine.PreviewRefresh))
 }
 
 // PreviewDestroy tells what Destroy would do.

@@ -36,7 +36,7 @@ func (c *completer) add(cmd *cobra.Command) {
 			cmd.ValidArgsFunction = firstOf(completeKinds)
 		case "KIND[.FIELD.PATH]":
 			cmd.ValidArgsFunction = firstOf(completeFieldPath)
-		case "KIND/NAME":
+		case "KIND/NAME", "[KIND[/NAME]]":
 			cmd.ValidArgsFunction = c.resource
 		case "", "-f":
 			if !cmd.HasSubCommands() {

@@ -141,12 +141,17 @@ func hintFor(command *cobra.Command, err error, again string) string {
 	if failure.Hint != "" {
 		return failure.Hint
 	}
+	return strings.NewReplacer("AGAIN", again, "STACK", failure.Stack.String()).Replace(findHint(failure).text)
+}
+
+// findHint is the first hint about an error; an empty one where there is none.
+func findHint(failure *provision.Error) hint {
 	for _, hint := range hints {
 		if hint.fits(failure) {
-			return strings.NewReplacer("AGAIN", again, "STACK", failure.Stack.String()).Replace(hint.text)
+			return hint
 		}
 	}
-	return ""
+	return hint{}
 }
 
 // fits tells whether a hint is about an error.

@@ -1,7 +1,10 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -37,6 +40,10 @@ type viewer interface {
 type subject struct {
 	stack    stackidentity.Identity
 	resource string
+}
+
+func (s subject) compare(other subject) int {
+	return cmp.Or(strings.Compare(s.stack.String(), other.stack.String()), strings.Compare(s.resource, other.resource))
 }
 
 func subjectOf(event provision.Event) subject { return subject{event.Stack, event.Resource} }
@@ -103,7 +110,8 @@ func (p *progress) tellRunning(now time.Time) {
 	for subject := range p.running {
 		busy[subject.stack] = busy[subject.stack] || subject.resource != ""
 	}
-	for subject, r := range p.running {
+	for _, subject := range slices.SortedFunc(maps.Keys(p.running), subject.compare) {
+		r := p.running[subject]
 		if now.Sub(r.told) < heartbeat || subject.resource == "" && busy[subject.stack] {
 			continue
 		}

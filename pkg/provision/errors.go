@@ -92,6 +92,8 @@ var (
 		`\b429\b|too many requests|\b50[0234]\b|service unavailable|bad gateway|gateway timeout|internal server error`)
 	refusedWords = regexp.MustCompile(`(?i)\brefus(ed|es)\b|is known to crash|cannot be changed|immutable|` +
 		`cannot go back|could only get there by replacing|cannot undo|cannot turn off`)
+	// A quota and an object in use are answered with a 403, too, and no other token helps.
+	heldWords    = regexp.MustCompile(`(?i)quota|limit (has been )?(reached|exceeded)|exceeds? (the )?limits?|in use by|members of`)
 	missingWords = regexp.MustCompile(`but its stack .* (cannot be read|has no such output)`)
 )
 
@@ -105,6 +107,8 @@ func kindOfText(text string) ErrorKind {
 	// "connection refused" is not a refusal, and stands before it.
 	case unreachableWords.MatchString(text):
 		return Unreachable
+	case heldWords.MatchString(text):
+		return Failed
 	case credentialsWords.MatchString(text):
 		return Credentials
 	case refusedWords.MatchString(text):

@@ -283,16 +283,17 @@ spec:
 func TestKindOfText(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]ErrorKind{
-		"GET https://api.civo.com/v2/regions: 401 Unauthorized":         Credentials,
-		"AuthenticationError: requires_authentication":                  Credentials,
-		"Unable to authenticate you":                                    Credentials,
-		"dial tcp 127.0.0.1:1: connect: connection refused":             Unreachable,
-		"429 Too Many Requests":                                         Unreachable,
-		"503 Service Unavailable":                                       Unreachable,
-		"the stack is currently locked by 1 lock(s)":                    Conflict,
-		"database_firewall_duplicate_name":                              Failed,
-		"quota_limit_reached: 401k is the limit":                        Failed,
-		"refused: the official plugin is known to crash on this change": Refused,
+		"GET https://api.civo.com/v2/regions: 401 Unauthorized":                                                Credentials,
+		"AuthenticationError: requires_authentication":                                                         Credentials,
+		"Unable to authenticate you":                                                                           Credentials,
+		"dial tcp 127.0.0.1:1: connect: connection refused":                                                    Unreachable,
+		"429 Too Many Requests":                                                                                Unreachable,
+		"503 Service Unavailable":                                                                              Unreachable,
+		"POST /v2/networks: 403 Forbidden quota_limit_reached: The quota has been reached":                     Failed,
+		"the stack is currently locked by 1 lock(s)":                                                           Conflict,
+		"database_firewall_duplicate_name":                                                                     Failed,
+		"quota_limit_reached: 401k is the limit":                                                               Failed,
+		"refused: the official plugin is known to crash on this change":                                        Refused,
 		"kubernetesVersion: 1.29.0-k3s1 is lower than the cluster's 1.30.5-k3s1, and a cluster cannot go back": Refused,
 		"spec.network refers to output x of y, but its stack z cannot be read":                                 NotFound,
 	} {

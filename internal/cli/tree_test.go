@@ -1,0 +1,280 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/pkg/errors"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/plantonhq/project-planton/pkg/manifest"
+	"github.com/plantonhq/project-planton/pkg/provision"
+)
+
+// story is an apply of civoSet, as far as a failure: what happens, by the seconds since it began. A line of text is a look at it.
+func story(members []provision.Member) []any {
+	start := time.Date(2026, 5, 4, 9, 21, 7, 0, time.UTC)
+	at := func(second float64, member int, event provision.Event) provision.Event {
+		event.Time = start.Add(time.Duration(second * float64(time.Second)))
+		event.Stack = members[member].Identity
+		return event
+	}
+	const network, firewall, cluster = 0, 1, 2
+	type e = provision.Event
+	return []any{
+		at(0, network, e{Kind: provision.EventStackStarted, Op: "update", Message: "civo: native plugin"}),
+		at(1, network, e{Kind: provision.EventResourceStarted, Resource: "network", Type: "civo:index/network:Network", Op: "create"}),
+		at(1, network, e{Kind: provision.EventResourceStatus, Resource: "network", Message: "waiting for network 1 to become active: PENDING"}),
+		at(3, network, e{Kind: provision.EventWarning, Message: "the description is\nnot kept by Civo"}),
+		"one runs, and the others wait for it",
+		at(4, network, e{Kind: provision.EventResourceDone, Resource: "network", Type: "civo:index/network:Network", Op: "create", Elapsed: 3 * time.Second}),
+		at(4, network, e{Kind: provision.EventStackDone, Op: "update", Elapsed: 4200 * time.Millisecond}),
+		at(4, firewall, e{Kind: provision.EventStackStarted, Op: "preview", Message: "civo: native plugin"}),
+		at(5, firewall, e{Kind: provision.EventStackDone, Op: "preview", Elapsed: time.Second}),
+		at(5, firewall, e{Kind: provision.EventStackStarted, Op: "update", Message: "civo: native plugin"}),
+		at(6, firewall, e{Kind: provision.EventResourceStarted, Resource: "firewall", Type: "civo:index/firewall:Firewall", Op: "create"}),
+		at(6, cluster, e{Kind: provision.EventStackStarted, Op: "update", Message: "civo: native plugin"}),
+		at(7, cluster, e{Kind: provision.EventResourceStarted, Resource: "cluster", Type: "civo:index/kubernetesCluster:KubernetesCluster", Op: "create"}),
+		at(8, cluster, e{Kind: provision.EventResourceStatus, Resource: "cluster", Message: "waiting for cluster acme to become ACTIVE: BUILDING"}),
+		at(8, cluster, e{Kind: provision.EventResourceStatus, Resource: "cluster", Message: "waiting for cluster acme to become ACTIVE: BUILDING"}),
+		at(80, firewall, e{Kind: provision.EventInfo, Resource: "firewall", Message: "it took a while"}),
+		"two run side by side",
+		at(81, firewall, e{Kind: provision.EventResourceDone, Resource: "firewall", Type: "civo:index/firewall:Firewall", Op: "create", Elapsed: 75 * time.Second}),
+		at(81, firewall, e{Kind: provision.EventStackDone, Op: "update", Elapsed: 76 * time.Second}),
+		at(90, cluster, e{Kind: provision.EventError, Resource: "cluster", Message: "timed out"}),
+		at(90, cluster, e{Kind: provision.EventResourceFailed, Resource: "cluster", Type: "civo:index/kubernetesCluster:KubernetesCluster", Op: "create", Elapsed: 83 * time.Second}),
+		"the resource failed, and its stack ends",
+		at(91, cluster, e{Kind: provision.EventStackFailed, Op: "update", Elapsed: 85 * time.Second}),
+		"nothing runs any more",
+	}
+}
+
+// told tells a story to a viewer, and calls look at each line of text in it.
+func told(t *testing.T, viewerOf func(cast) viewer, look func(what string, now time.Time)) {
+	t.Helper()
+	manifests, err := manifest.Parse("set.yaml", []byte(civoSet))
+	if err != nil {
+		t.Fatal(err)
+	}
+	members, err := provision.Order(manifests)
+	if err != nil {
+		t.Fatal(err)
+	}
+	viewer := viewerOf(castOf(manifests))
+	p := &progress{running: map[subject]running{}, stop: make(chan struct{}), viewers: nil}
+	p.viewers = append(p.viewers, viewer)
+	var now time.Time
+	for _, step := range story(members) {
+		switch step := step.(type) {
+		case provision.Event:
+			now = step.Time
+			p.take(step)
+		case string:
+			p.tellRunning(now.Add(900 * time.Millisecond))
+			look(step, now)
+		}
+	}
+	p.close()
+}
+
+// golden compares a text with a file of testdata; UPDATE_GOLDEN=1 writes the file.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if os.Getenv("UPDATE_GOLDEN") != "" {
+		if err := os.WriteFile(path, []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s: -want +got:\n%s", path, diff)
+	}
+}
+
+// TestTree looks at terminals of several sizes while a set is applied.
+func TestTree(t *testing.T) {
+	t.Parallel()
+	var got strings.Builder
+	for _, size := range []struct {
+		width, height int
+		locale        string
+	}{{110, 24, "en_US.UTF-8"}, {60, 24, "C"}, {60, 6, ""}} {
+		s, v := newTestScreen(t, size.width, size.height)
+		streams := Streams{Err: s, ErrTerminal: true, Getenv: func(name string) string {
+			return map[string]string{"NO_COLOR": "1", "LANG": size.locale}[name]
+		}}
+		told(t, func(cast cast) viewer { return newTree(s, streams, cast) }, func(what string, _ time.Time) {
+			fmt.Fprintf(&got, "== %d x %d: %s\n%s\n", size.width, size.height, what, v.text())
+			for _, row := range v.rows {
+				if len(row) > 0 && strings.TrimRight(row, " ") == "" {
+					t.Errorf("a row of blanks: %q", row)
+				}
+			}
+		})
+		fmt.Fprintf(&got, "== %d x %d: at the end\n%s\n", size.width, size.height, v.text())
+	}
+	golden(t, "tree.golden", got.String())
+}
+
+// TestTreeOfADestroy has what refers to something go first.
+func TestTreeOfADestroy(t *testing.T) {
+	t.Parallel()
+	manifests, err := manifest.Parse("set.yaml", []byte(civoSet))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cast := castOf(manifests)
+	s, v := newTestScreen(t, 120, 24)
+	tree := newTree(s, Streams{Getenv: func(string) string { return "1" }}, cast)
+	start := time.Date(2026, 5, 4, 9, 21, 7, 0, time.UTC)
+	tree.take(provision.Event{Kind: provision.EventStackDone, Time: start, Op: "destroy", Stack: cast.roles[3].stack})
+	tree.take(provision.Event{Kind: provision.EventStackStarted, Time: start, Op: "destroy", Stack: cast.roles[2].stack})
+	tree.beat(start.Add(time.Second))
+	want := `+ CivoKubernetesNodePool web  not there
+* CivoKubernetesCluster main  destroying 1s
+. CivoVpc main  waits for CivoFirewall main (spec.network_id), CivoKubernetesCluster main (spec.network)
+. CivoFirewall main  waits for CivoKubernetesCluster main (spec.firewall)
+1 of 4 done, 1 running, 2 waiting, 1s`
+	if diff := cmp.Diff(want, v.text()); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// TestLines has one stable line an event where nobody looks, and fewer where fewer are wanted.
+func TestLines(t *testing.T) {
+	t.Parallel()
+	var got strings.Builder
+	for _, level := range []string{"debug", "info", "warn", "error"} {
+		var errs bytes.Buffer
+		streams := Streams{Err: &errs, Getenv: func(string) string { return "" }, settings: &settings{level: level}}
+		told(t, func(cast cast) viewer { return newLines(streams, cast) }, func(string, time.Time) {})
+		fmt.Fprintf(&got, "== %s\n%s", level, errs.String())
+	}
+	golden(t, "lines.golden", got.String())
+}
+
+// closed makes a schema say no to fields that it does not describe, which the committed one allows, because fields may be added.
+func closed(schema any) any {
+	switch schema := schema.(type) {
+	case map[string]any:
+		_, has := schema["additionalProperties"]
+		if _, properties := schema["properties"]; properties && schema["type"] == "object" && !has {
+			schema["additionalProperties"] = false
+		}
+		for name := range schema {
+			schema[name] = closed(schema[name])
+		}
+	case []any:
+		for i := range schema {
+			schema[i] = closed(schema[i])
+		}
+	}
+	return schema
+}
+
+// eventSchema is the committed schema of events, closed.
+func eventSchema(t *testing.T) *jsonschema.Schema {
+	t.Helper()
+	content, err := os.ReadFile("../../schemas/events.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(content))
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiler := jsonschema.NewCompiler()
+	compiler.AssertFormat()
+	if err := compiler.AddResource("events.schema.json", closed(document)); err != nil {
+		t.Fatal(err)
+	}
+	schema, err := compiler.Compile("events.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return schema
+}
+
+// checkEvents looks whether each line of an output is an event, and returns their types.
+func checkEvents(t *testing.T, schema *jsonschema.Schema, output string) (types []string) {
+	t.Helper()
+	for _, line := range strings.Split(strings.TrimSuffix(output, "\n"), "\n") {
+		event, err := jsonschema.UnmarshalJSON(strings.NewReader(line))
+		if err != nil {
+			t.Errorf("%s: %v", line, err)
+			continue
+		}
+		if err := schema.Validate(event); err != nil {
+			t.Errorf("%s: %v", line, err)
+		}
+		var document struct{ Type string }
+		if err := json.Unmarshal([]byte(line), &document); err != nil {
+			t.Error(err)
+		}
+		types = append(types, document.Type)
+	}
+	return types
+}
+
+// TestEvents validates each event of a story, and results with all that they can have.
+func TestEvents(t *testing.T) {
+	t.Parallel()
+	schema := eventSchema(t)
+	var out bytes.Buffer
+	streams := Streams{Out: &out, Getenv: func(string) string { return "" }, settings: &settings{events: true}}
+	told(t, func(cast cast) viewer { return newEventWriter(streams, cast) }, func(string, time.Time) {})
+	golden(t, "events.golden", out.String())
+	types := map[string]bool{}
+	for _, name := range checkEvents(t, schema, out.String()) {
+		types[name] = true
+	}
+	for _, name := range []provision.EventKind{
+		provision.EventStackStarted, provision.EventStackDone, provision.EventStackFailed, provision.EventResourceStarted,
+		provision.EventResourceStatus, provision.EventResourceDone, provision.EventResourceFailed, provision.EventWarning,
+		provision.EventInfo, provision.EventError, eventStillRunning,
+	} {
+		if !types[string(name)] {
+			t.Errorf("there is no %s", name)
+		}
+	}
+
+	out.Reset()
+	for _, err := range []error{
+		usageError("no manifest is given"),
+		&manifest.Error{Problems: []manifest.Problem{{File: "a.yaml", Line: 3, Column: 1, FieldPath: "spec", RuleID: "required", Message: "x"}}},
+		&provision.Error{Kind: provision.Failed, Operation: "update", Message: "already exists", Resource: "network", RequestID: "1"},
+		errors.New("disk full"),
+	} {
+		if err := writeResult(streams, map[string]any{"error": errorDocument(err)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	checkEvents(t, schema, out.String())
+
+	for _, wrong := range []string{
+		`{"type":"result","time":"2026-05-04T09:21:07.123Z"}`,
+		`{"type":"stackDone","time":"2026-05-04T09:21:07.123Z","stack":"o/p/s","op":"apply"}`,
+		`{"type":"stackDone","time":"yesterday","stack":"o/p/s","op":"apply","seconds":1}`,
+		`{"type":"stackDone","time":"2026-05-04T09:21:07.123Z","stack":"o/p/s","op":"apply","seconds":1,"extra":1}`,
+		`{"type":"explosion","time":"2026-05-04T09:21:07.123Z","stack":"o/p/s"}`,
+	} {
+		event, err := jsonschema.UnmarshalJSON(strings.NewReader(wrong))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if schema.Validate(event) == nil {
+			t.Errorf("%s is no event", wrong)
+		}
+	}
+}

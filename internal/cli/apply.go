@@ -32,6 +32,7 @@ func newApply(streams Streams) *cobra.Command {
 	options.cloud.bind(cmd)
 	options.output.bindEvents(cmd)
 	options.set.bind(cmd, &options.manifests, "what it needs")
+	bindDiff(cmd, streams)
 	options.confirm.bind(cmd)
 	cmd.Flags().BoolVar(&options.showSecrets, "show-secrets", false, "show the values of secret outputs")
 	return cmd

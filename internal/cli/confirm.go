@@ -38,7 +38,7 @@ func (f *confirmFlags) check(streams Streams, cmd *cobra.Command, manifests mani
 func (f *confirmFlags) ask(
 	ctx context.Context, streams Streams, question string, operation operation, set *provision.Set, results []*provision.Result,
 ) error {
-	view := resultView{operation: operation, set: set, results: results}
+	view := resultView{operation: operation, set: set, results: results, diff: streams.settings != nil && streams.settings.diff}
 	writeText(streams.Err, painter(streams.ErrTerminal, streams.Getenv), view)
 	if !view.changed() {
 		return nil

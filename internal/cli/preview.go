@@ -28,6 +28,7 @@ func newPreview(streams Streams) *cobra.Command {
 	options.cloud.bind(cmd)
 	options.output.bindEvents(cmd)
 	options.set.bind(cmd, &options.manifests, "what it needs")
+	bindDiff(cmd, streams)
 	return cmd
 }
 

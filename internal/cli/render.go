@@ -53,6 +53,7 @@ type resultView struct {
 	err         error
 	outputs     bool
 	showSecrets bool
+	diff        bool // see bindDiff
 }
 
 func (v resultView) changed() bool {
@@ -77,6 +78,7 @@ func (v resultView) member(stack stackidentity.Identity) *manifest.Manifest {
 // renderResults writes the results of a command, of those manifests that were begun where it failed, and returns its error.
 func renderResults(streams Streams, output outputFlags, view resultView) error {
 	still(streams.Err)
+	view.diff = streams.settings != nil && streams.settings.diff
 	if output.format == outputJSON {
 		if err := writeResult(streams, view.document()); err != nil {
 			return err
@@ -114,9 +116,13 @@ func writeText(out io.Writer, paint func(color, string) string, view resultView)
 		case !result.Changed():
 			_, _ = fmt.Fprintln(out, "  no changes")
 		}
-		for _, change := range result.Resources {
+		for i, change := range result.Resources {
 			sign := signs[change.Op]
 			_, _ = fmt.Fprintf(out, "  %s %s %s\n", paint(signColors[change.Op], fmt.Sprintf("%-2s", sign)), change.Resource, string(change.Op))
+			if view.diff {
+				writeDiff(out, paint, result.Diff(i))
+				continue
+			}
 			for _, property := range change.Properties {
 				_, _ = fmt.Fprintf(out, "       %s\n", propertyText(property))
 			}
@@ -307,7 +313,7 @@ type resultDocument struct {
 	Missing     bool                   `json:"missing,omitempty"`
 	Changed     bool                   `json:"changed"`
 	Changes     map[provision.Op]int   `json:"changes"`
-	Resources   []provision.Change     `json:"resources"`
+	Resources   []changeDocument       `json:"resources"`
 	Associated  []provision.Associated `json:"associatedResources,omitempty"`
 	Outputs     map[string]any         `json:"outputs,omitempty"`
 	Diagnostics []provision.Diagnostic `json:"diagnostics,omitempty"`
@@ -320,13 +326,10 @@ func (v resultView) document() map[string]any {
 	for _, result := range v.results {
 		document := resultDocument{
 			Stack: result.Stack.String(), Status: result.Status, Because: v.because(result), Missing: result.Missing, Changed: result.Changed(), Changes: result.Changes,
-			Resources: result.Resources, Associated: result.Associated, Diagnostics: result.Diagnostics, Seconds: result.Duration.Seconds(),
+			Resources: changeDocuments(result, v.diff), Associated: result.Associated, Diagnostics: result.Diagnostics, Seconds: result.Duration.Seconds(),
 		}
 		if result.Err != nil {
 			document.Error = errorDocument(result.Err)
-		}
-		if document.Resources == nil {
-			document.Resources = []provision.Change{}
 		}
 		if m := v.member(result.Stack); m != nil {
 			document.manifestDocument = describe(m)

@@ -82,6 +82,7 @@ func scriptParams(directory, pulumiPath string) testscript.Params {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits, "cloud": cloudCommand, "keys": keys, "hold": hold, "until": until, "count": count, "lock": lockStack, "rename": renameNetwork,
+			"events": events,
 		},
 		UpdateScripts: os.Getenv("UPDATE_SCRIPTS") != "",
 	}
@@ -228,5 +229,24 @@ func count(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if got := strconv.Itoa(len(regexp.MustCompile(args[1]).FindAllString(ts.ReadFile(args[2]), -1))); got != args[0] {
 		ts.Fatalf("%s matches %s times, want %s", args[2], got, args[0])
+	}
+}
+
+// events checks that each line of a file is an event as the schema says, and that events of these types are among them, in this order; the
+// last one of all is the last one of these: `events stdout stackStarted result`.
+func events(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: events FILE TYPE...")
+	}
+	types, err := checkEvents(ts.ReadFile(args[0]))
+	ts.Check(err)
+	want := args[1:]
+	for _, name := range types {
+		if name == want[0] && len(want) > 1 {
+			want = want[1:]
+		}
+	}
+	if len(want) > 1 || types[len(types)-1] != want[0] {
+		ts.Fatalf("the events are %v, want %v", types, args[1:])
 	}
 }

@@ -15,6 +15,8 @@ type settings struct {
 	level string
 	// events tells that stdout gets a JSON object an event, and the result as the last of them.
 	events bool
+	// diff tells that all properties of what changes are shown, see bindDiff.
+	diff bool
 	// args are the arguments of the command line, for the words that tell how to go on.
 	args []string
 
@@ -53,6 +55,7 @@ func (s *settings) check(cmd *cobra.Command) error {
 		return usageError("--quiet and --log-level " + s.level + " say different things; give one of them")
 	}
 	s.events = hasEvents(cmd)
+	s.diff = s.diff || cmd.CalledAs() == "diff"
 	return nil
 }
 

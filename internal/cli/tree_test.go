@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -184,59 +185,63 @@ func closed(schema any) any {
 }
 
 // eventSchema is the committed schema of events, closed.
-func eventSchema(t *testing.T) *jsonschema.Schema {
-	t.Helper()
+var eventSchema = sync.OnceValues(func() (*jsonschema.Schema, error) {
 	content, err := os.ReadFile("../../schemas/events.schema.json")
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(content))
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	compiler := jsonschema.NewCompiler()
 	compiler.AssertFormat()
 	if err := compiler.AddResource("events.schema.json", closed(document)); err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	schema, err := compiler.Compile("events.schema.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return schema
-}
+	return compiler.Compile("events.schema.json")
+})
 
 // checkEvents looks whether each line of an output is an event, and returns their types.
-func checkEvents(t *testing.T, schema *jsonschema.Schema, output string) (types []string) {
-	t.Helper()
+func checkEvents(output string) (types []string, err error) {
+	schema, err := eventSchema()
+	if err != nil {
+		return nil, err
+	}
 	for _, line := range strings.Split(strings.TrimSuffix(output, "\n"), "\n") {
 		event, err := jsonschema.UnmarshalJSON(strings.NewReader(line))
 		if err != nil {
-			t.Errorf("%s: %v", line, err)
-			continue
+			return nil, errors.Wrap(err, line)
 		}
 		if err := schema.Validate(event); err != nil {
-			t.Errorf("%s: %v", line, err)
+			return nil, errors.Wrap(err, line)
 		}
 		var document struct{ Type string }
 		if err := json.Unmarshal([]byte(line), &document); err != nil {
-			t.Error(err)
+			return nil, err
 		}
 		types = append(types, document.Type)
 	}
-	return types
+	return types, nil
 }
 
 // TestEvents validates each event of a story, and results with all that they can have.
 func TestEvents(t *testing.T) {
 	t.Parallel()
-	schema := eventSchema(t)
+	schema, err := eventSchema()
+	if err != nil {
+		t.Fatal(err)
+	}
 	var out bytes.Buffer
 	streams := Streams{Out: &out, Getenv: func(string) string { return "" }, settings: &settings{events: true}}
 	told(t, func(cast cast) viewer { return newEventWriter(streams, cast) }, func(string, time.Time) {})
 	golden(t, "events.golden", out.String())
 	types := map[string]bool{}
-	for _, name := range checkEvents(t, schema, out.String()) {
+	names, err := checkEvents(out.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
 		types[name] = true
 	}
 	for _, name := range []provision.EventKind{
@@ -260,8 +265,16 @@ func TestEvents(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	checkEvents(t, schema, out.String())
+	if names, err := checkEvents(out.String()); err != nil || len(names) != 4 {
+		t.Errorf("%d results, %v", len(names), err)
+	}
 
+	for _, name := range exitNames {
+		event := map[string]any{"type": "result", "time": "2026-05-04T09:21:07Z", "error": map[string]any{"kind": name, "message": "x"}}
+		if err := schema.Validate(event); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 	for _, wrong := range []string{
 		`{"type":"result","time":"2026-05-04T09:21:07.123Z"}`,
 		`{"type":"stackDone","time":"2026-05-04T09:21:07.123Z","stack":"o/p/s","op":"apply"}`,

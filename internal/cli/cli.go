@@ -120,6 +120,7 @@ func newRoot(streams Streams) *cobra.Command {
 		newDoctor(streams), newVersion(streams),
 	)
 	root.AddCommand(newDrift(streams), newImport(streams), newInit(streams), newPulumi(streams))
+	root.AddCommand(newLoadManifest(streams), newStackInput(streams))
 	root.AddCommand(newStacks(streams), newState(streams), newUnlock(streams))
 	root.AddCommand(newKinds(streams), newExplain(streams), newSchema(streams), newGenerate(streams))
 	addCompletion(root, streams)

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/pkg/errors"
 	"github.com/spf13/cobra"
@@ -45,12 +44,20 @@ type canceledError struct{ cause error }
 func (e *canceledError) Error() string { return e.cause.Error() }
 func (e *canceledError) Unwrap() error { return e.cause }
 
+// foundError is the error of a command that was asked what is wrong, and found something: it has done its work, so that its exit code
+// is that of tools which look for problems.
+type foundError struct{ cause error }
+
+func (e *foundError) Error() string { return e.cause.Error() }
+func (e *foundError) Unwrap() error { return e.cause }
+
 // ExitCode is the exit code of an error.
 func ExitCode(err error) int {
 	var (
 		canceled *canceledError
 		usage    *usageFailure
 		missing  *credentials.Error
+		found    *foundError
 		cycle    *foreignkey.CycleError
 		invalid  *manifest.Error
 		locked   *emulatedcloud.LockedError
@@ -67,6 +74,8 @@ func ExitCode(err error) int {
 		return ExitChanged
 	case errors.As(err, &usage):
 		return ExitUsage
+	case errors.As(err, &found):
+		return ExitFailed
 	case errors.As(err, &missing):
 		return ExitCredentials
 	case errors.As(err, &cycle):
@@ -133,6 +142,10 @@ func (e *toldError) Unwrap() error { return e.cause }
 
 // errorDocument is an error as JSON.
 func errorDocument(err error) map[string]any {
+	var found *foundError
+	if errors.As(err, &found) {
+		err = found.cause
+	}
 	document := map[string]any{"kind": exitNames[ExitCode(err)], "message": err.Error()}
 	var invalid *manifest.Error
 	if errors.As(err, &invalid) {
@@ -171,15 +184,7 @@ func writeError(streams Streams, command *cobra.Command, err error) {
 	paint := painter(streams.ErrTerminal, streams.Getenv)
 	var invalid *manifest.Error
 	if errors.As(err, &invalid) {
-		for _, problem := range invalid.Problems {
-			_, _ = fmt.Fprintf(streams.Err, "%s %s\n", paint(red, "error:"), problem)
-			if problem.Excerpt != "" {
-				_, _ = fmt.Fprintf(streams.Err, "%6d | %s\n", problem.Line, problem.Excerpt)
-				if problem.Column > 0 {
-					_, _ = fmt.Fprintf(streams.Err, "       | %s^\n", strings.Repeat(" ", problem.Column-1))
-				}
-			}
-		}
+		writeProblems(streams.Err, paint, command, invalid.Problems)
 		return
 	}
 	_, _ = fmt.Fprintf(streams.Err, "%s %s\n", paint(red, "error:"), err)

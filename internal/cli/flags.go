@@ -13,6 +13,8 @@ import (
 	civov1 "github.com/plantonhq/project-planton/apis/org/project_planton/provider/civo"
 	digitaloceanv1 "github.com/plantonhq/project-planton/apis/org/project_planton/provider/digitalocean"
 	"github.com/plantonhq/project-planton/pkg/credentials"
+	"github.com/plantonhq/project-planton/pkg/foreignkey"
+	"github.com/plantonhq/project-planton/pkg/kustomize"
 	"github.com/plantonhq/project-planton/pkg/manifest"
 	"github.com/plantonhq/project-planton/pkg/provision"
 )
@@ -32,16 +34,28 @@ const (
 	environmentTimeScale = "PLANTON_CLOUD_TIME_SCALE"
 )
 
-// manifestFlags choose manifests.
+// manifestFlags choose manifests, and what is set in them.
 type manifestFlags struct {
-	files      []string
-	stackInput string
+	files        []string
+	inputDir     string
+	kustomizeDir string
+	overlay      string
+	set          []string
+	stackInput   string
 }
 
 func (f *manifestFlags) bind(cmd *cobra.Command) {
-	cmd.Flags().StringArrayVarP(&f.files, "manifest", "f", nil, "file or folder of manifests, or - for stdin (repeatable)")
-	cmd.Flags().StringVarP(&f.stackInput, "stack-input", "i", "",
-		"a stack input, with target and provider_config, instead of manifests")
+	flags := cmd.Flags()
+	flags.StringArrayVarP(&f.files, "manifest", "f", nil, "file, folder or glob ('env/**/*.yaml') of manifests, or - for stdin (repeatable)")
+	flags.StringVar(&f.inputDir, "input-dir", "", "folder of manifests; the same as -f FOLDER")
+	flags.StringVar(&f.kustomizeDir, "kustomize-dir", "", "folder of a kustomization that is built into manifests; local files only")
+	flags.StringVar(&f.overlay, "overlay", "", "with --kustomize-dir: build the overlay of that name, in its folder overlays/NAME")
+	flags.StringArrayVar(&f.set, "set", nil,
+		"PATH=VALUE of a field of the manifests that have it, or KIND/NAME:PATH=VALUE of one (repeatable), such as spec.region=fra1")
+	flags.StringVarP(&f.stackInput, "stack-input", "i", "", "a stack input, with target and provider_config, instead of manifests")
+	for _, name := range []string{"input-dir", "kustomize-dir"} {
+		_ = cmd.MarkFlagDirname(name)
+	}
 }
 
 // load reads the manifests and puts them in order, which finds circles. A provider config that stands beside a manifest goes to the
@@ -57,21 +71,67 @@ func (f *manifestFlags) load(streams Streams, cloud *cloudFlags) ([]*manifest.Ma
 		return nil, usageError(err.Error())
 	}
 	if _, err := provision.Order(manifests); err != nil {
-		return nil, err
+		return nil, placeCycle(err, manifests)
 	}
 	return manifests, nil
 }
 
+// placeCycle gives resources that refer to one another in a circle the place of the first of them.
+func placeCycle(err error, manifests []*manifest.Manifest) error {
+	var cycle *foreignkey.CycleError
+	if errors.As(err, &cycle) {
+		for _, m := range manifests {
+			if foreignkey.KeyOf(m.Target) == cycle.Cycle[0] {
+				problem := m.Problem("metadata", manifest.RuleReference, cycle.Error())
+				problem.Hint = "take one of the references or metadata.relationships out"
+				return &manifest.Error{Problems: []manifest.Problem{problem}}
+			}
+		}
+	}
+	return err
+}
+
 func (f *manifestFlags) read(streams Streams, cloud *cloudFlags) ([]*manifest.Manifest, error) {
+	given := len(f.files) > 0 || f.inputDir != "" || f.kustomizeDir != ""
 	switch {
-	case len(f.files) == 0 && f.stackInput == "":
+	case f.overlay != "" && f.kustomizeDir == "":
+		return nil, usageError("--overlay is one of a kustomization: give its folder with --kustomize-dir")
+	case !given && f.stackInput == "":
 		return nil, usageError("no manifest is given: pass -f FILE")
 	case len(f.files) > 0 && f.stackInput != "":
 		return nil, usageError("-f and -i cannot be given together: a stack input holds its manifest")
-	case f.stackInput == "":
-		return manifest.Load(f.files, streams.In)
+	case given && f.stackInput != "":
+		return nil, usageError("-i cannot be given together with --input-dir or --kustomize-dir: a stack input holds its manifest")
 	}
-	m, config, err := manifest.LoadStackInput(f.stackInput, streams.In)
+	input := manifest.Input{Paths: f.files, Stdin: streams.In}
+	for _, text := range f.set {
+		setting, err := manifest.ParseSetting(text)
+		if err != nil {
+			return nil, usageError("--set " + text + ": " + err.Error())
+		}
+		input.Settings = append(input.Settings, setting)
+	}
+	if f.stackInput != "" {
+		return f.readStackInput(input, cloud)
+	}
+	if f.inputDir != "" {
+		if info, err := os.Stat(f.inputDir); err == nil && !info.IsDir() {
+			return nil, usageError("--input-dir " + f.inputDir + " is a file, not a folder: give it with -f")
+		}
+		input.Paths = append(slices.Clone(input.Paths), f.inputDir)
+	}
+	if f.kustomizeDir != "" {
+		built, err := kustomize.Build(f.kustomizeDir, f.overlay)
+		if err != nil {
+			return nil, err
+		}
+		input.Texts = []manifest.Text{{File: built.File, Data: built.Data}}
+	}
+	return input.Load()
+}
+
+func (f *manifestFlags) readStackInput(input manifest.Input, cloud *cloudFlags) ([]*manifest.Manifest, error) {
+	m, config, err := input.LoadStackInput(f.stackInput)
 	if err != nil {
 		return nil, err
 	}
@@ -157,6 +217,11 @@ func (f *cloudFlags) bind(cmd *cobra.Command) {
 	cmd.Flags().Float64Var(&f.timeScale, "time-scale", 0,
 		"with --cloud emulated: 1 is as slow as the real cloud, 0 immediate ("+environmentTimeScale+")")
 	cmd.Flags().StringVar(&f.plugins, "plugins", string(provision.Automatic), "provider plugins: native, official or automatic")
+	f.bindCredentials(cmd)
+}
+
+// bindCredentials is for commands that need to know how to reach the clouds, and reach none.
+func (f *cloudFlags) bindCredentials(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.civoConfig, "civo-provider-config", "", "YAML file of a CivoProviderConfig (CIVO_TOKEN)")
 	cmd.Flags().StringVar(&f.digitalOceanConfig, "digital-ocean-provider-config", "",
 		"YAML file of a DigitalOceanProviderConfig (DIGITALOCEAN_TOKEN)")

@@ -3,7 +3,15 @@ package cli
 import (
 	"fmt"
 
+	"github.com/pkg/errors"
 	"github.com/spf13/cobra"
+
+	"github.com/plantonhq/project-planton/pkg/manifest"
+)
+
+const (
+	outputSARIF  = "sarif"
+	outputGitHub = "github"
 )
 
 type validateOptions struct {
@@ -17,11 +25,17 @@ func newValidate(streams Streams) *cobra.Command {
 		Use:     "validate -f FILE",
 		Aliases: []string{"validate-manifest"},
 		Short:   "Check manifests, without a cloud and without Pulumi",
-		Args:    arguments(cobra.NoArgs),
-		RunE:    func(*cobra.Command, []string) error { return options.run(streams) },
+		Long: "Check manifests, without a cloud and without Pulumi. Every problem is told at once, with its place, the rule and a hint.\n" +
+			"The exit code is 1 when there is one.",
+		Example: "  planton validate -f 'environments/**/*.yaml'\n" +
+			"  planton validate --kustomize-dir app --overlay prod --set spec.region=fra1\n" +
+			"  planton validate -f manifests -o github          # annotations in a GitHub workflow\n" +
+			"  planton validate -f manifests -o sarif >planton.sarif",
+		Args: arguments(cobra.NoArgs),
+		RunE: func(*cobra.Command, []string) error { return options.run(streams) },
 	}
 	options.manifests.bind(cmd)
-	options.output.bind(cmd)
+	options.output.bind(cmd, outputText, outputJSON, outputSARIF, outputGitHub)
 	return cmd
 }
 
@@ -31,18 +45,43 @@ func (o *validateOptions) run(streams Streams) error {
 		return err
 	}
 	manifests, err := o.manifests.load(streams, nil)
-	if err != nil {
+	var invalid *manifest.Error
+	if err != nil && !errors.As(err, &invalid) {
 		return err
 	}
-	if o.output.format == outputJSON {
-		described := make([]manifestDocument, len(manifests))
-		for i, m := range manifests {
-			described[i] = describe(m)
-		}
-		return writeJSON(streams, map[string]any{"valid": true, "manifests": described})
+	var problems []manifest.Problem
+	if invalid != nil {
+		problems = invalid.Problems
+		err = &foundError{cause: err}
 	}
-	for _, m := range manifests {
-		_, _ = fmt.Fprintf(streams.Out, "%s: %s is valid\n", m.Source, m)
+	switch o.output.format {
+	case outputJSON:
+		document := map[string]any{"valid": err == nil}
+		if err != nil {
+			document["error"] = errorDocument(err)
+		} else {
+			described := make([]manifestDocument, len(manifests))
+			for i, m := range manifests {
+				described[i] = describe(m)
+			}
+			document["manifests"] = described
+		}
+		if writeErr := writeJSON(streams, document); writeErr != nil {
+			return writeErr
+		}
+	case outputSARIF:
+		if writeErr := writeJSON(streams, sarifOf(readBuild().Version, problems)); writeErr != nil {
+			return writeErr
+		}
+	case outputGitHub:
+		writeWorkflowCommands(streams.Out, problems)
+	default:
+		for _, m := range manifests {
+			_, _ = fmt.Fprintf(streams.Out, "%s: %s is valid\n", m.Source, m)
+		}
+	}
+	if err != nil {
+		return &toldError{cause: err}
 	}
 	return nil
 }

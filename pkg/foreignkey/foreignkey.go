@@ -67,6 +67,23 @@ func Of(target proto.Message) ([]Reference, error) {
 	return found, err
 }
 
+// FillDefaults writes the kind, the environment and the output into the references of a manifest that leave them out.
+func FillDefaults(target proto.Message) error {
+	references, err := Of(target)
+	if err != nil {
+		return err
+	}
+	for _, reference := range references {
+		from := reference.Ref.GetValueFrom()
+		from.Kind = reference.Kind.Number
+		from.FieldPath = outputsPrefix + reference.OutputKey
+		if from.GetEnv() == "" {
+			from.Env = kinds.Metadata(target).GetEnv()
+		}
+	}
+	return nil
+}
+
 func parse(path string, options proto.Message, value *foreignkeyv1.StringValueOrRef) (Reference, error) {
 	from := value.GetValueFrom()
 	number := from.GetKind()

@@ -56,24 +56,41 @@ func parentPath(path string) string {
 	return ""
 }
 
-// decoder fills a message from a document. protoyaml does the work; as its hook, the decoder first sees the document's nodes, and
+// decoder fills a message from a document. protoyaml does the work; before it, the decoder looks through the document's nodes, and
 // mends or refuses what protoyaml would take in silence (null for a string would be the text "null", the first of two equal keys
 // would be lost) or tell less well.
 type decoder struct {
 	positions positions
 	problems  []Problem
-	prepared  bool
 	nodes     int
+	settings  *settings
+	root      *yaml.Node // what protoyaml is to read
+	places    []position // of the nodes that it reads, by their numbers
 }
 
-// decode fills the message from the text of a document that parses and is a mapping.
-func (d *decoder) decode(text string, into proto.Message) []Problem {
-	d.positions = positions{}
-	// protoyaml looks lines up that it splits at \n only, while YAML ends lines at these characters too.
-	for _, lineBreak := range []string{"\u0085", "\u2028", "\u2029"} {
-		text += strings.Repeat("\n", strings.Count(text, lineBreak))
+// check fills the message from a document that is a mapping, and returns what is wrong with it, from top to bottom: also the rules of
+// the proto that it breaks.
+func (d *decoder) check(root *yaml.Node, into proto.Message) []Problem {
+	problems := d.decode(root, into)
+	problems = append(problems, ruleProblems(into, d.positions, problems)...)
+	sortProblems(problems)
+	addHints(problems, into)
+	return problems
+}
+
+// decode fills the message from a document that is a mapping.
+func (d *decoder) decode(root *yaml.Node, into proto.Message) []Problem {
+	d.positions = positions{"": {root.Line, root.Column}}
+	expanded, err := d.expand(root, map[*yaml.Node]bool{})
+	if err != nil {
+		d.problem(root, "", RuleSyntax, err.Error())
+		return d.problems
 	}
-	err := protoyaml.UnmarshalOptions{CustomUnmarshaler: d, AllowPartial: true}.Unmarshal([]byte(text), into)
+	d.applySettings(expanded)
+	d.prepareMessage(expanded, into.ProtoReflect().Descriptor(), "")
+	d.root = expanded
+	// The document is parsed already, so protoyaml is given an empty one, and its root in the hook.
+	err = protoyaml.UnmarshalOptions{CustomUnmarshaler: d, AllowPartial: true}.Unmarshal([]byte("{}"), into)
 	problems := d.problems
 	for _, one := range splitErrors(err) {
 		problems = append(problems, d.typeProblem(one))
@@ -82,20 +99,22 @@ func (d *decoder) decode(text string, into proto.Message) []Problem {
 }
 
 // Unmarshal is protoyaml's hook. The first message that it is called for is the document.
-func (d *decoder) Unmarshal(node *yaml.Node, message proto.Message) (bool, error) {
-	if d.prepared {
-		return false, nil
+func (d *decoder) Unmarshal(node *yaml.Node, _ proto.Message) (bool, error) {
+	if d.root != nil {
+		*node, d.root = *d.root, nil
+		d.number(node)
 	}
-	d.prepared = true
-	d.positions[""] = position{node.Line, node.Column}
-	expanded, err := d.expand(node, map[*yaml.Node]bool{})
-	if err != nil {
-		d.problem(node, "", RuleSyntax, err.Error())
-		return true, nil
-	}
-	*node = *expanded
-	d.prepareMessage(node, message.ProtoReflect().Descriptor(), "")
 	return false, nil
+}
+
+// number remembers the places of nodes, and gives each a place that protoyaml can name in an error: it would look for the line in the
+// text that it was given, where there is none.
+func (d *decoder) number(node *yaml.Node) {
+	d.places = append(d.places, position{node.Line, node.Column})
+	node.Line, node.Column = 1, len(d.places)
+	for _, child := range node.Content {
+		d.number(child)
+	}
 }
 
 func (d *decoder) problem(node *yaml.Node, path, rule, message string) {
@@ -181,7 +200,7 @@ func (d *decoder) prepareMessage(node *yaml.Node, message protoreflect.MessageDe
 		}
 		fieldPath := joinPath(path, string(field.Name()))
 		if first, ok := seen[field.FullName()]; ok {
-			d.problem(key, fieldPath, RuleDuplicateField, fmt.Sprintf("%s is given already in line %d", key.Value, first.Line))
+			d.problem(key, fieldPath, RuleDuplicateField, key.Value+" is given already in "+lineName(first))
 			continue
 		}
 		seen[field.FullName()] = key
@@ -191,8 +210,8 @@ func (d *decoder) prepareMessage(node *yaml.Node, message protoreflect.MessageDe
 		}
 		if oneof := field.ContainingOneof(); oneof != nil {
 			if first, ok := chosen[oneof.FullName()]; ok {
-				d.problem(key, fieldPath, RuleOneOf, fmt.Sprintf("%s is given already in line %d; only one of %s can be",
-					first.Value, first.Line, strings.Join(oneofNames(oneof), ", ")))
+				d.problem(key, fieldPath, RuleOneOf, fmt.Sprintf("%s is given already in %s; only one of %s can be",
+					first.Value, lineName(first), strings.Join(oneofNames(oneof), ", ")))
 				continue
 			}
 			chosen[oneof.FullName()] = key
@@ -241,7 +260,7 @@ func (d *decoder) prepareMap(node *yaml.Node, field protoreflect.FieldDescriptor
 		key, value := node.Content[i], node.Content[i+1]
 		valuePath := path + "[" + strconv.Quote(key.Value) + "]"
 		if first, ok := seen[key.Value]; ok {
-			d.problem(key, valuePath, RuleDuplicateField, fmt.Sprintf("%s is given already in line %d", key.Value, first.Line))
+			d.problem(key, valuePath, RuleDuplicateField, key.Value+" is given already in "+lineName(first))
 			continue
 		}
 		seen[key.Value] = key
@@ -340,8 +359,8 @@ func joinPath(path, name string) string {
 	return path + "." + name
 }
 
-// nodeErrorPrefix is how an error of protoyaml starts: no path, line and column.
-var nodeErrorPrefix = regexp.MustCompile(`^:(\d+):(\d+) `)
+// nodeErrorPrefix is how an error of protoyaml starts: no path, and the number of the node as the column of the only line.
+var nodeErrorPrefix = regexp.MustCompile(`^:1:(\d+) `)
 
 // typeProblem is an error of protoyaml as a problem. What is left for it to find are values of the wrong type.
 func (d *decoder) typeProblem(err error) Problem {
@@ -349,13 +368,13 @@ func (d *decoder) typeProblem(err error) Problem {
 	if match == nil {
 		return Problem{RuleID: RuleType, Message: err.Error()}
 	}
-	line, _ := strconv.Atoi(match[1])
-	column, _ := strconv.Atoi(match[2])
+	number, _ := strconv.Atoi(match[1])
+	at := d.places[number-1]
 	message, _, _ := strings.Cut(strings.TrimPrefix(err.Error(), match[0]), "\n")
 	if strings.HasPrefix(message, "invalid integer") {
 		message = "a whole number is expected"
 	}
-	return Problem{Line: line, Column: column, FieldPath: d.pathAt(line, column), RuleID: RuleType, Message: message}
+	return Problem{Line: at.line, Column: at.column, FieldPath: d.pathAt(at.line, at.column), RuleID: RuleType, Message: message}
 }
 
 // pathAt is the field whose value stands at a place: the field whose key is the last one before it.

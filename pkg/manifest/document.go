@@ -30,9 +30,59 @@ func (d document) line() int {
 	return d.before + len(d.text) - len(strings.TrimLeft(d.text, "\n")) + 1
 }
 
-// placed is the text after as many empty lines as the file has before it: so lines count as they do in the file. It is as long as the
-// file for the last document: to be dropped once it is parsed, or many documents would take memory by the square of their number.
-func (d document) placed() string { return strings.Repeat("\n", d.before) + d.text }
+// yamlLineBreaks end lines in YAML only.
+const yamlLineBreaks = "\u0085\u2028\u2029"
+
+// inEditor turns a place in lines that YAML counts into one in lines that end with a line feed alone. Columns count from 1, or are 0.
+func inEditor(text string, line, column int) (int, int) {
+	at := position{1, 0}
+	yamlLine := 1
+	for _, r := range text {
+		if yamlLine == line {
+			break
+		}
+		at.column++
+		switch {
+		case r == '\n':
+			at = position{at.line + 1, 0}
+			yamlLine++
+		case strings.ContainsRune(yamlLineBreaks, r):
+			yamlLine++
+		}
+	}
+	if column == 0 {
+		return at.line, 0
+	}
+	return at.line, at.column + column
+}
+
+// root parses the document. Lines and columns of the nodes are those of the file. The node is nil when there is nothing in it.
+func (d document) root() (*yaml.Node, *Problem) {
+	root, problem := parseYAML(d.text)
+	// The parser ends lines at these characters too, and editors do not.
+	more := strings.ContainsAny(d.text, yamlLineBreaks)
+	place := func(line, column int) (int, int) {
+		if more {
+			line, column = inEditor(d.text, line, column)
+		}
+		return d.before + line, column
+	}
+	if problem != nil {
+		problem.Line, _ = place(problem.Line, 0)
+	}
+	if root != nil {
+		move(root, place)
+	}
+	return root, problem
+}
+
+// move gives nodes other places.
+func move(node *yaml.Node, to func(line, column int) (int, int)) {
+	node.Line, node.Column = to(node.Line, node.Column)
+	for _, child := range node.Content {
+		move(child, to)
+	}
+}
 
 // split parts a file into its documents, and into the lines that problems are shown with. In YAML a line that starts with "---" or
 // "..." and white space is a marker wherever it stands, also inside of a block of text, so no parser is needed to find them; and a
@@ -71,104 +121,104 @@ func isMarker(line, marker string) bool {
 	return ok && (rest == "" || rest[0] == ' ' || rest[0] == '\t')
 }
 
-// parse reads the manifests of a file, and finds what is wrong with it.
-func parse(file string, data []byte) ([]*Manifest, []Problem) {
-	var manifests []*Manifest
-	var problems []Problem
-	number := 0
-	documents, lines := split(data)
-	for _, doc := range documents {
-		// A marker before any content starts the first document, it does not end one before it.
-		if number == 0 && isBlank(doc.text) {
-			continue
-		}
-		number++
-		doc.number = number
-		m, found := parseDocument(file, doc, lines)
-		if m != nil {
-			manifests = append(manifests, m)
-		}
-		for i := range found {
-			found[i].Excerpt = excerpt(lines, found[i].Line)
-		}
-		problems = append(problems, found...)
-	}
-	return manifests, problems
-}
-
 // isBlank tells whether a document has only white space and comments.
 func isBlank(text string) bool {
-	for line := range strings.Lines(text) {
-		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
-			return false
-		}
-	}
-	return true
+	return !hasLine(text, func(string) bool { return true })
 }
 
-// parseDocument reads one document of a file with the lines. The manifest is nil when the document has no content or a problem.
-func parseDocument(file string, doc document, lines []string) (*Manifest, []Problem) {
-	at := func(node *yaml.Node, path, rule, message string) []Problem {
-		return []Problem{{
-			File: file, Document: doc.number, Line: node.Line, Column: node.Column, FieldPath: path, RuleID: rule, Message: message,
-		}}
+// isNullText tells whether a document has nothing in it, or a null that says so.
+func isNullText(text string) bool {
+	return !hasLine(text, func(line string) bool { return line != "null" && line != "~" })
+}
+
+// hasLine tells whether a document has such a line, white space around it and comments aside.
+func hasLine(text string, such func(string) bool) bool {
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line != "" && line[0] != '#' && such(line) {
+			return true
+		}
 	}
-	text := doc.placed()
-	root, problem := parseYAML(text)
+	return false
+}
+
+// read is a document that is read.
+type read struct {
+	manifest *Manifest // nil when the document has no content or a problem
+	problems []Problem
+	settings *settings // nil when the kind is not known
+}
+
+// parseDocument reads one document of a file with the lines.
+func parseDocument(source Source, doc document, lines []string, all []Setting) read {
+	fail := func(node *yaml.Node, path, rule, message, hint string) read {
+		return read{problems: []Problem{{
+			Line: node.Line, Column: node.Column, FieldPath: path, RuleID: rule, Message: message, Hint: hint,
+		}}}
+	}
+	root, problem := doc.root()
 	if problem != nil {
-		problem.File, problem.Document = file, doc.number
-		return nil, []Problem{*problem}
+		problem.Hint = syntaxHint(problem.Message, excerpt(lines, problem.Line))
+		return read{problems: []Problem{*problem}}
 	}
 	if root == nil || isNull(root) {
-		return nil, nil
+		return read{}
 	}
 	if root.Kind != yaml.MappingNode {
-		return nil, at(root, "", RuleDocument, "a manifest is a mapping with the keys apiVersion, kind, metadata and spec, not a "+kindName(root))
+		return fail(root, "", RuleDocument, "a manifest is a mapping with the keys apiVersion, kind, metadata and spec, not a "+kindName(root), "")
 	}
 
 	kindNode := lookup(root, "kind")
 	if kindNode == nil {
-		return nil, at(root, "kind", RuleKind, "it is missing; the kinds are "+kindNames())
+		return fail(root, "kind", RuleKind, "it is missing; the kinds are "+kindNames(), foreignHint(root))
 	}
 	kind, ok := kinds.ByName(kindNode.Value)
 	if kindNode.Kind != yaml.ScalarNode || !ok || kind.Name != kindNode.Value {
-		return nil, at(kindNode, "kind", RuleKind, unknownKind(kindNode))
+		hint := foreignHint(root)
+		if hint == "" {
+			hint = "the kinds are " + kindNames()
+		}
+		return fail(kindNode, "kind", RuleKind, unknownKind(kindNode), hint)
 	}
 
 	target := kind.NewTarget()
-	d := &decoder{}
-	problems := d.decode(text, target)
-	problems = append(problems, ruleProblems(target, d.positions, problems)...)
+	d := &decoder{settings: newSettings(all, kind, "")}
+	problems := d.check(root, target)
 	for i := range problems {
-		problems[i].File, problems[i].Document = file, doc.number
+		problems[i].Kind = kind.Name
 		if problems[i].FieldPath == "api_version" {
 			problems[i].RuleID = RuleAPIVersion
 			problems[i].Message = "the apiVersion of " + kind.Name + " is " + kind.APIVersion
+			problems[i].Hint = "write apiVersion: " + kind.APIVersion
 		}
 	}
 	if len(problems) > 0 {
-		sortProblems(problems)
-		return nil, problems
+		return read{problems: problems, settings: d.settings}
 	}
 	if status := target.ProtoReflect().Descriptor().Fields().ByName("status"); status != nil {
 		target.ProtoReflect().Clear(status)
 	}
-	return &Manifest{
-		Kind: kind, Target: target, Source: Source{File: file, Document: doc.number, Line: root.Line}, positions: d.positions,
-		lines: lines,
-	}, nil
+	source.Line = root.Line
+	return read{
+		manifest: &Manifest{Kind: kind, Target: target, Source: source, positions: d.positions, lines: lines, settings: all},
+		settings: d.settings,
+	}
 }
 
 // LoadStackInput reads a stack input as programs and other callers have it: a manifest under target, and a provider config under
 // provider_config, whose kinds are told by the manifest's. The error is an *Error when what was read is wrong.
 func LoadStackInput(path string, stdin io.Reader) (*Manifest, proto.Message, error) {
-	data, err := readFile(path, stdin)
+	return Input{Stdin: stdin}.LoadStackInput(path)
+}
+
+// LoadStackInput reads a stack input, and applies the settings to its manifest; the paths of the input do not count.
+func (in Input) LoadStackInput(path string) (*Manifest, proto.Message, error) {
+	data, err := readFile(path, in.Stdin)
 	if err != nil {
 		return nil, nil, err
 	}
-	fail := func(at position, fieldPath, rule, message string) (*Manifest, proto.Message, error) {
+	fail := func(at position, fieldPath, rule, message, hint string) (*Manifest, proto.Message, error) {
 		return nil, nil, &Error{Problems: []Problem{{
-			File: path, Line: at.line, Column: at.column, FieldPath: fieldPath, RuleID: rule, Message: message,
+			File: path, Line: at.line, Column: at.column, FieldPath: fieldPath, RuleID: rule, Message: message, Hint: hint,
 		}}}
 	}
 	documents, _ := split(data)
@@ -177,38 +227,45 @@ func LoadStackInput(path string, stdin io.Reader) (*Manifest, proto.Message, err
 		return nil, nil, &Error{Problems: []Problem{emptyProblem(path)}}
 	}
 	if len(documents) > 1 {
-		return fail(position{documents[1].line(), 1}, "", RuleDocument, fmt.Sprintf("a stack input is one document, not %d", len(documents)))
+		return fail(position{documents[1].line(), 1}, "", RuleDocument, fmt.Sprintf("a stack input is one document, not %d", len(documents)), "")
 	}
-	root, problem := parseYAML(documents[0].placed())
+	root, problem := documents[0].root()
 	if problem != nil {
-		return fail(position{problem.Line, 0}, "", problem.RuleID, quotedAnchor.ReplaceAllString(problem.Message, "anchor"))
+		message := quotedAnchor.ReplaceAllString(problem.Message, "anchor")
+		return fail(position{problem.Line, 0}, "", problem.RuleID, message, syntaxHint(message, ""))
 	}
 	if root == nil || root.Kind != yaml.MappingNode {
-		return fail(position{1, 1}, "", RuleDocument, "a stack input is a mapping with the keys target and provider_config")
+		return fail(position{1, 1}, "", RuleDocument, "a stack input is a mapping with the keys target and provider_config", "")
 	}
 	target := lookup(root, "target")
 	if target == nil || target.Kind != yaml.MappingNode {
-		return fail(position{root.Line, root.Column}, "target", RuleKind, "it is missing; a manifest stands under it")
+		hint := ""
+		if lookup(root, "kind") != nil {
+			hint = "this looks like a manifest: give it with -f"
+		}
+		return fail(position{root.Line, root.Column}, "target", RuleKind, "it is missing; a manifest stands under it", hint)
 	}
 	kindNode := lookup(target, "kind")
 	if kindNode == nil {
-		return fail(position{target.Line, target.Column}, "target.kind", RuleKind, "it is missing; the kinds are "+kindNames())
+		return fail(position{target.Line, target.Column}, "target.kind", RuleKind, "it is missing; the kinds are "+kindNames(), "")
 	}
 	kind, ok := kinds.ByName(kindNode.Value)
 	if !ok || kind.Name != kindNode.Value {
-		return fail(position{kindNode.Line, kindNode.Column}, "target.kind", RuleKind, unknownKind(kindNode))
+		return fail(position{kindNode.Line, kindNode.Column}, "target.kind", RuleKind, unknownKind(kindNode), "the kinds are "+kindNames())
 	}
 
 	input := kind.NewStackInput()
-	d := &decoder{}
-	problems := d.decode(documents[0].placed(), input)
-	problems = append(problems, ruleProblems(input, d.positions, problems)...)
+	d := &decoder{settings: newSettings(in.Settings, kind, "target")}
+	problems := withoutSecrets(d.check(root, input), input.ProtoReflect().Descriptor())
+	problems = append(problems, unfitting(in.Settings, []*settings{d.settings})...)
 	if len(problems) > 0 {
-		problems = withoutSecrets(problems, input.ProtoReflect().Descriptor())
 		for i := range problems {
-			problems[i].File = path
+			if problems[i].File == "" {
+				problems[i].File = path
+			}
+			problems[i].Kind = kind.Name
+			problems[i].place(in.Settings)
 		}
-		sortProblems(problems)
 		return nil, nil, &Error{Problems: problems}
 	}
 	// The manifest's own paths do not start with "target.".
@@ -220,6 +277,7 @@ func LoadStackInput(path string, stdin io.Reader) (*Manifest, proto.Message, err
 	}
 	m := &Manifest{
 		Kind: kind, Target: kinds.Target(input), Source: Source{File: path, Document: 1, Line: target.Line}, positions: own,
+		settings: in.Settings,
 	}
 	var config proto.Message
 	reflected := input.ProtoReflect()
@@ -247,17 +305,17 @@ func Decode(file string, data []byte, into proto.Message) error {
 	if content == nil {
 		return &Error{Problems: []Problem{{File: file, RuleID: RuleNoDocument, Message: "there is nothing in it"}}}
 	}
-	root, problem := parseYAML(content.text)
+	root, problem := content.root()
 	switch {
 	case problem != nil:
 		problems = append(problems, *problem)
 	case root != nil && root.Kind != yaml.MappingNode:
 		problems = append(problems, Problem{Line: root.Line, Column: root.Column, RuleID: RuleDocument,
 			Message: "a mapping is expected, not a " + kindName(root)})
+	case root == nil:
+		problems = ruleProblems(into, nil, nil)
 	default:
-		d := &decoder{}
-		problems = d.decode(content.text, into)
-		problems = append(problems, ruleProblems(into, d.positions, problems)...)
+		problems = (&decoder{}).check(root, into)
 	}
 	if len(problems) == 0 {
 		return nil
@@ -266,7 +324,6 @@ func Decode(file string, data []byte, into proto.Message) error {
 	for i := range problems {
 		problems[i].File = file
 	}
-	sortProblems(problems)
 	return &Error{Problems: problems}
 }
 

@@ -1,5 +1,6 @@
 // Package manifest reads the YAML that people write into the messages of the kinds, and tells them everything that is wrong
-// with it at once: each problem with file, line, column, the path of the field and the id of the rule that it breaks.
+// with it at once: each problem with file, line, column, the path of the field, the id of the rule that it breaks, and a hint. Input
+// says where manifests come from, and what is set in them.
 //
 // A file holds one manifest or several, separated by "---". Keys may be written in camelCase or snake_case. Anchors, aliases
 // and merge keys work. A null value is an absent one. JSON is YAML. Documents without content are passed over.
@@ -8,11 +9,6 @@ package manifest
 import (
 	"bytes"
 	"fmt"
-	"io"
-	"os"
-	"path/filepath"
-	"slices"
-	"sort"
 	"strings"
 	"unicode"
 
@@ -24,9 +20,6 @@ import (
 	"github.com/plantonhq/project-planton/pkg/kinds"
 )
 
-// Stdin is the path that means the standard input.
-const Stdin = "-"
-
 // Manifest is one resource that someone declared.
 type Manifest struct {
 	// Kind is the kind of the resource.
@@ -37,7 +30,8 @@ type Manifest struct {
 	Source Source
 
 	positions positions
-	lines     []string // of the file up to the end of the document
+	lines     []string // of the file
+	settings  []Setting
 }
 
 // Source is where a manifest stands.
@@ -48,6 +42,8 @@ type Source struct {
 	Document int
 	// Line is where the document's content starts, counted from 1.
 	Line int
+	// Generated tells that the document stands in what was made from the file, such as by kustomize, and not in it.
+	Generated bool
 }
 
 // String returns "file:line".
@@ -69,54 +65,36 @@ func (m *Manifest) String() string {
 // stands there. It is for what only shows when manifests are looked at together, such as a reference to nothing.
 func (m *Manifest) Problem(fieldPath, ruleID, message string) Problem {
 	at := m.positions.closest(fieldPath)
-	return Problem{
-		File: m.Source.File, Document: m.Source.Document, Line: at.line, Column: at.column,
-		FieldPath: fieldPath, RuleID: ruleID, Message: message, Excerpt: excerpt(m.lines, at.line),
+	problem := Problem{
+		File: m.Source.File, Generated: m.Source.Generated, Document: m.Source.Document, Line: at.line, Column: at.column,
+		Kind: m.Kind.Name, FieldPath: fieldPath, RuleID: ruleID, Message: message, Excerpt: excerpt(m.lines, at.line),
 	}
-}
-
-// Load reads the manifests of several files, and of the .yaml, .yml and .json files of folders (not of the folders in them),
-// in the order given; "-" is stdin. The error is an *Error when what was read is wrong: then it holds the problems of all files.
-func Load(paths []string, stdin io.Reader) ([]*Manifest, error) {
-	var loaded []*Manifest
-	var problems []Problem
-	for _, path := range paths {
-		files, err := filesOf(path)
-		if err != nil {
-			return nil, err
-		}
-		for _, file := range files {
-			data, err := readFile(file, stdin)
-			if err != nil {
-				return nil, err
-			}
-			found, foundProblems := parse(file, data)
-			// A file that someone names is meant to declare something; one that lies in a folder need not.
-			if len(found)+len(foundProblems) == 0 && file == path {
-				foundProblems = append(foundProblems, emptyProblem(file))
-			}
-			loaded = append(loaded, found...)
-			problems = append(problems, foundProblems...)
-		}
-	}
-	if len(loaded)+len(problems) == 0 {
-		problems = append(problems, emptyProblem(strings.Join(paths, ", ")))
-	}
-	return finish(loaded, problems)
+	problem.place(m.settings)
+	return problem
 }
 
 // Parse reads the manifests of one file, whose name is used in problems. The error is an *Error.
 func Parse(file string, data []byte) ([]*Manifest, error) {
-	found, problems := parse(file, data)
-	if len(found)+len(problems) == 0 {
-		problems = append(problems, emptyProblem(file))
+	b := &batch{}
+	b.add(file, data)
+	if len(b.manifests)+len(b.problems)+len(b.pending) == 0 {
+		b.problems = append(b.problems, emptyProblem(file))
 	}
-	return finish(found, problems)
+	return b.finish()
 }
 
 // Marshal returns a message as YAML that Parse reads back into an equal one.
 func Marshal(message proto.Message) ([]byte, error) {
-	data, err := protojson.Marshal(message)
+	return marshal(message, protojson.MarshalOptions{})
+}
+
+// MarshalSnakeCase is Marshal with the names of fields as the protos have them, which other callers write stack inputs with.
+func MarshalSnakeCase(message proto.Message) ([]byte, error) {
+	return marshal(message, protojson.MarshalOptions{UseProtoNames: true})
+}
+
+func marshal(message proto.Message, options protojson.MarshalOptions) ([]byte, error) {
+	data, err := options.Marshal(message)
 	if err != nil {
 		return nil, errors.Wrap(err, "marshal to yaml")
 	}
@@ -169,15 +147,6 @@ func isBlock(text string) bool {
 		!strings.ContainsFunc(body, func(r rune) bool { return r != '\n' && isSpecial(r) })
 }
 
-// finish looks for resources that are declared twice, and puts the problems together.
-func finish(manifests []*Manifest, problems []Problem) ([]*Manifest, error) {
-	problems = append(problems, duplicates(manifests)...)
-	if len(problems) > 0 {
-		return nil, &Error{Problems: problems}
-	}
-	return manifests, nil
-}
-
 // duplicates finds manifests of a resource that another one declares already. Two of them would change one stack in turns.
 func duplicates(manifests []*Manifest) []Problem {
 	type key struct{ kind, org, env, name string }
@@ -195,47 +164,4 @@ func duplicates(manifests []*Manifest) []Problem {
 			fmt.Sprintf("%s is declared already at %s; names are unique for a kind, organization and environment", m, earlier.Source)))
 	}
 	return problems
-}
-
-func emptyProblem(file string) Problem {
-	return Problem{File: file, RuleID: RuleNoDocument, Message: "there is no manifest in it"}
-}
-
-// filesOf are the files that a path stands for.
-func filesOf(path string) ([]string, error) {
-	if path == Stdin {
-		return []string{path}, nil
-	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, errors.Wrap(err, "read manifests")
-	}
-	if !info.IsDir() {
-		return []string{path}, nil
-	}
-	entries, err := os.ReadDir(path)
-	if err != nil {
-		return nil, errors.Wrap(err, "read the folder of manifests")
-	}
-	var files []string
-	for _, entry := range entries {
-		extension := strings.ToLower(filepath.Ext(entry.Name()))
-		if !entry.IsDir() && slices.Contains([]string{".yaml", ".yml", ".json"}, extension) {
-			files = append(files, filepath.Join(path, entry.Name()))
-		}
-	}
-	sort.Strings(files)
-	return files, nil
-}
-
-func readFile(file string, stdin io.Reader) ([]byte, error) {
-	if file != Stdin {
-		data, err := os.ReadFile(file)
-		return data, errors.Wrap(err, "read manifests")
-	}
-	if stdin == nil {
-		return nil, errors.New("read manifests from the standard input: there is none")
-	}
-	data, err := io.ReadAll(stdin)
-	return data, errors.Wrap(err, "read manifests from the standard input")
 }

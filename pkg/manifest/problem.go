@@ -31,26 +31,35 @@ const (
 	RuleStack = "stack"
 	// RuleReference is broken by a reference that points at nothing.
 	RuleReference = "reference"
+	// RuleSetting is broken by a setting for a manifest that is not there.
+	RuleSetting = "set"
 	// RuleRegion: no region is given, and none can be told.
 	RuleRegion = "region"
 )
 
 // Problem is one thing that is wrong.
 type Problem struct {
-	// File is the path as it was given, "-" for the standard input.
+	// File is the path as it was given, "-" for the standard input. For a problem with a Setting it is the flag and the setting, and
+	// Column counts in the setting.
 	File string `json:"file"`
+	// Generated tells that Document, Line and Column count in what was made from the file, such as by kustomize.
+	Generated bool `json:"generated,omitempty"`
 	// Document counts the documents of the file from 1; 0 when the problem is the file's.
 	Document int `json:"document,omitempty"`
 	// Line and Column count from 1; 0 when they are not known.
 	Line   int `json:"line,omitempty"`
 	Column int `json:"column,omitempty"`
+	// Kind is the kind of the manifest, where it is known.
+	Kind string `json:"kind,omitempty"`
 	// FieldPath is where the value belongs in the message, such as "spec.default_node_pool.node_count". Empty for the document.
 	FieldPath string `json:"fieldPath,omitempty"`
 	// RuleID names the rule that is broken.
 	RuleID string `json:"ruleId"`
 	// Message says what is wrong, and what would be right.
 	Message string `json:"message"`
-	// Excerpt is the line of the file; empty where it might hold a secret.
+	// Hint says how to go on where the message does not: the words that are allowed, the one that was meant, or an example.
+	Hint string `json:"hint,omitempty"`
+	// Excerpt is the line of the file, or the setting; empty where it might hold a secret.
 	Excerpt string `json:"-"`
 }
 
@@ -58,6 +67,9 @@ type Problem struct {
 func (p Problem) String() string {
 	var b strings.Builder
 	b.WriteString(p.File)
+	if p.Generated {
+		b.WriteString(" (built)")
+	}
 	if p.Line > 0 {
 		fmt.Fprintf(&b, ":%d", p.Line)
 		if p.Column > 0 {

@@ -63,7 +63,11 @@ func TestRoundTrips(t *testing.T) {
 							t.Fatalf("%s: written as %d documents:\n%s", way, len(documents), text)
 						}
 						again = proto.Clone(empty)
-						if problems := (&decoder{}).decode(documents[0].placed(), again); len(problems) > 0 {
+						root, problem := documents[0].root()
+						if problem != nil {
+							t.Fatalf("%s: %v", way, problem)
+						}
+						if problems := (&decoder{}).decode(root, again); len(problems) > 0 {
 							t.Fatalf("%s: %v\n%s\n%s", way, problems, text, prototext.Format(m))
 						}
 						same(way, again)

@@ -31,7 +31,7 @@ func withoutSecrets(problems []Problem, root protoreflect.MessageDescriptor) []P
 			problem.Message = quotedAnchor.ReplaceAllString(problem.Message, "anchor")
 			problem.FieldPath = ""
 		} else if path, last, inSecret := locate(root, problem.FieldPath); inSecret {
-			problem.FieldPath = path
+			problem.FieldPath, problem.Hint = path, ""
 			switch problem.RuleID {
 			case RuleUnknownField:
 				// A key that is nearly a field's name is no secret; the message tells which.

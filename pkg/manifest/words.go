@@ -36,6 +36,14 @@ func typeName(field protoreflect.FieldDescriptor) string {
 	}
 }
 
+// lineName is where a node stands, in messages.
+func lineName(node *yaml.Node) string {
+	if node.Line >= settingLines {
+		return SettingFlag
+	}
+	return fmt.Sprintf("line %d", node.Line)
+}
+
 func isNull(node *yaml.Node) bool {
 	return node.Kind == yaml.ScalarNode && node.ShortTag() == "!!null"
 }

@@ -78,7 +78,7 @@ func (o Options) clouds(ctx context.Context) []Check {
 // ask asks the API whether it is there, and where there is a token whether it accepts it. A cloud that no token is for is only told.
 func (c cloud) ask(ctx context.Context, credentials Check, token, endpoint string, source credentials.Source) []Check {
 	reach := Check{Name: "api/" + c.name, Status: OK, Message: shown(endpoint) + " answers"}
-	answer, err := c.get(ctx, token, strings.TrimSuffix(endpoint, "/"))
+	code, err := c.get(ctx, token, strings.TrimSuffix(endpoint, "/"))
 	if err != nil {
 		reach.Message = shown(endpoint) + ": " + err.Error()
 		reach.Fix = "look whether the network, a proxy (HTTPS_PROXY) or a firewall lets this machine reach it"
@@ -94,7 +94,7 @@ func (c cloud) ask(ctx context.Context, credentials Check, token, endpoint strin
 	if token == "" {
 		return []Check{credentials, reach}
 	}
-	switch code := answer.StatusCode; {
+	switch {
 	case code < http.StatusMultipleChoices:
 		credentials.Message = fmt.Sprintf("from %s; %s accepts it", source, c.title)
 	case code == http.StatusUnauthorized:
@@ -109,28 +109,28 @@ func (c cloud) ask(ctx context.Context, credentials Check, token, endpoint strin
 		credentials.Status = Note
 		credentials.Message = fmt.Sprintf("from %s; whether %s accepts it is not known", source, c.title)
 		reach.Status = Missing
-		reach.Message = fmt.Sprintf("%s answers %s", shown(endpoint), answer.Status)
+		reach.Message = fmt.Sprintf("%s answers %d %s", shown(endpoint), code, http.StatusText(code))
 		reach.Fix = "is it the API of " + c.title + "? Else run the command again later"
 	}
 	return []Check{credentials, reach}
 }
 
-// get asks for what every token may read; without a token, for anything.
-func (c cloud) get(ctx context.Context, token, endpoint string) (*http.Response, error) {
+// get asks for what every token may read; without a token, for anything. It returns the code of the answer.
+func (c cloud) get(ctx context.Context, token, endpoint string) (int, error) {
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	if token != "" {
 		client.Transport = &nativeprovider.Authorized{Base: http.DefaultTransport, Scheme: c.scheme, Token: token}
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, endpoint+c.path, nil)
 	if err != nil {
-		return nil, errors.New("it is no URL")
+		return 0, errors.New("it is no URL")
 	}
 	response, err := client.Do(request)
 	if err != nil {
-		return nil, errors.New(unreachable(ctx, err))
+		return 0, errors.New(unreachable(ctx, err))
 	}
 	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, 1<<20))
-	return response, response.Body.Close()
+	return response.StatusCode, response.Body.Close()
 }
 
 // unreachable says why there was no answer, without the address, which stands beside it.

@@ -414,7 +414,7 @@ func (s settingOf) parsed(target settingTarget, kind yaml.Kind, otherwise func()
 	switch {
 	case broken != nil && isFlow:
 		return nil, s.problem(s.valueAt, target.path, RuleSyntax, broken.Message)
-	case broken != nil || root == nil || root.Kind != kind && !(isNull(root) && s.value == "null"):
+	case broken != nil || root == nil || root.Kind != kind && (!isNull(root) || s.value != "null"):
 		return otherwise()
 	}
 	lines := strings.SplitAfter(s.value, "\n")

@@ -15,11 +15,16 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
+	"sigs.k8s.io/kustomize/api/konfig"
 
 	_ "github.com/plantonhq/project-planton/apis/org/project_planton/provider" // the message of the credentials file
+	civokubernetesclusterv1 "github.com/plantonhq/project-planton/apis/org/project_planton/provider/civo/civokubernetescluster/v1"
+	civovpcv1 "github.com/plantonhq/project-planton/apis/org/project_planton/provider/civo/civovpc/v1"
 	"github.com/plantonhq/project-planton/pkg/emulator/fault"
 	"github.com/plantonhq/project-planton/pkg/kinds"
+	"github.com/plantonhq/project-planton/pkg/kustomize"
 	"github.com/plantonhq/project-planton/pkg/manifest"
+	"github.com/plantonhq/project-planton/pkg/provision"
 )
 
 func read(t *testing.T, path string) string {
@@ -113,13 +118,26 @@ func newMessage(t *testing.T, name string) proto.Message {
 	return found
 }
 
-// Every manifest under examples/ is valid.
+// Every manifest under examples/ is valid, and so is what every kustomization there is built into. A base with overlays is valid too, so
+// that an overlay changes it and does not mend it.
 func TestExampleFilesAreValid(t *testing.T) {
 	t.Parallel()
-	checked := 0
+	checked, built := 0, 0
 	err := filepath.WalkDir("../examples", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || filepath.Ext(path) != ".yaml" || strings.HasPrefix(entry.Name(), "Pulumi.") {
 			return err
+		}
+		if entry.Name() == konfig.DefaultKustomizationFileName() {
+			built++
+			from, err := kustomize.Build(filepath.Dir(path), "")
+			if err != nil {
+				t.Error(err)
+				return nil
+			}
+			if _, err := manifest.Parse(path+" (built)", from.Data); err != nil {
+				t.Error(err)
+			}
+			return nil
 		}
 		checked++
 		if _, err := manifest.Parse(path, []byte(read(t, path))); err != nil {
@@ -130,8 +148,63 @@ func TestExampleFilesAreValid(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if checked == 0 {
-		t.Error("there is no example")
+	if checked < 10 || built < 4 {
+		t.Errorf("%d manifests and %d kustomizations were found", checked, built)
+	}
+}
+
+// The environments of examples/environments have stacks of their own, and names of their own at the cloud; region, size and version are
+// what they are there to differ in, and what README.md says they are.
+func TestEnvironmentsAreApart(t *testing.T) {
+	t.Parallel()
+	const root = "../examples/environments"
+	page := read(t, root+"/README.md")
+	overlays, err := os.ReadDir(root + "/overlays")
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, regions, sizes, versions := map[string]string{}, map[string]bool{}, map[string]bool{}, map[string]bool{}
+	for _, overlay := range overlays {
+		built, err := kustomize.Build(root, overlay.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		manifests, err := manifest.Parse(built.File, built.Data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		members, err := provision.Order(manifests)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, member := range members {
+			names := []string{member.Identity.String()}
+			switch target := member.Manifest.Target.(type) {
+			case *civovpcv1.CivoVpc:
+				names = append(names, "network "+target.GetSpec().GetNetworkName())
+			case *civokubernetesclusterv1.CivoKubernetesCluster:
+				spec := target.GetSpec()
+				pool := spec.GetDefaultNodePool()
+				names = append(names, "cluster "+spec.GetClusterName())
+				regions[spec.GetRegion().String()], sizes[pool.GetSize()], versions[spec.GetKubernetesVersion()] = true, true, true
+				row := fmt.Sprintf("| [%s](overlays/%[1]s/kustomization.yaml) | %s | %s | %d × %s |", overlay.Name(), spec.GetRegion(),
+					spec.GetKubernetesVersion(), pool.GetNodeCount(), pool.GetSize())
+				if !strings.Contains(page, row) {
+					t.Errorf("README.md has no row %s", row)
+				}
+			default:
+				t.Errorf("%s: a %T, whose name at the cloud is not looked at", built.File, target)
+			}
+			for _, name := range names {
+				if other := own[name]; other != "" {
+					t.Errorf("%s and %s both have the %s", other, overlay.Name(), name)
+				}
+				own[name] = overlay.Name()
+			}
+		}
+	}
+	if len(overlays) < 3 || len(regions) < 2 || len(sizes) < 2 || len(versions) < 2 {
+		t.Errorf("%d environments have %d regions, %d sizes and %d versions", len(overlays), len(regions), len(sizes), len(versions))
 	}
 }
 

@@ -172,7 +172,7 @@ done
 `
 
 // TestEveryExampleIsApplied: a folder of manifests under examples/ has a README, and is applied by a block of a page that is run, or by
-// demo.sh, which CI runs, or by the test that is named here.
+// demo.sh, which CI runs, or by the test that is named here. Of a folder with overlays one is applied at least, and the others are validated.
 func TestEveryExampleIsApplied(t *testing.T) {
 	t.Parallel()
 	elsewhere := map[string]string{
@@ -189,9 +189,29 @@ func TestEveryExampleIsApplied(t *testing.T) {
 		}
 	}
 	folders := 0
+	readme := func(path, folder string) {
+		if _, err := os.Stat(filepath.Join(path, "README.md")); err != nil {
+			t.Errorf("%s has no README.md", folder)
+		}
+	}
 	err = filepath.WalkDir(filepath.Join(repository, "examples"), func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.IsDir() {
 			return err
+		}
+		folder := filepath.ToSlash(strings.TrimPrefix(path, repository+string(filepath.Separator)))
+		if overlays, err := os.ReadDir(filepath.Join(path, "overlays")); err == nil {
+			folders++
+			readme(path, folder)
+			built := "--kustomize-dir " + regexp.QuoteMeta(folder) + " --overlay "
+			if !regexp.MustCompile(`planton apply .*` + built).MatchString(applied) {
+				t.Errorf("no overlay of %s is applied: show the command in its README.md", folder)
+			}
+			for _, overlay := range overlays {
+				if !regexp.MustCompile(`planton (apply|validate) .*` + built + regexp.QuoteMeta(overlay.Name()) + `(\s|$)`).MatchString(applied) {
+					t.Errorf("the overlay %s of %s is neither applied nor validated: show the command in its README.md", overlay.Name(), folder)
+				}
+			}
+			return filepath.SkipDir
 		}
 		manifests, err := filepath.Glob(filepath.Join(path, "*.yaml"))
 		if err != nil {
@@ -202,14 +222,11 @@ func TestEveryExampleIsApplied(t *testing.T) {
 			return nil
 		}
 		folders++
-		folder := filepath.ToSlash(strings.TrimPrefix(path, repository+string(filepath.Separator)))
 		if reason := elsewhere[folder]; reason != "" {
 			t.Logf("%s: %s", folder, reason)
 			return nil
 		}
-		if _, err := os.Stat(filepath.Join(path, "README.md")); err != nil {
-			t.Errorf("%s has no README.md", folder)
-		}
+		readme(path, folder)
 		whole := regexp.MustCompile(`planton apply .*-f ` + regexp.QuoteMeta(folder) + `(\s|$)`)
 		inside := regexp.MustCompile(`(?m)^cd ` + regexp.QuoteMeta(folder) + `$`)
 		if !whole.MatchString(applied) && !inside.MatchString(applied) {
@@ -220,7 +237,7 @@ func TestEveryExampleIsApplied(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if folders < 5 {
+	if folders < 7 {
 		t.Errorf("%d folders were found", folders)
 	}
 }

@@ -55,7 +55,14 @@ type foundStack struct {
 	outputs  provision.Outputs
 }
 
-// find reads the outputs of the resource's stack. Where neither org nor env is given, a resource of that name is found in any.
+// fits tells whether a stack is one of a resource, in whatever organization or environment is not asked for.
+func (f *resourceFlags) fits(stack string, identity stackidentity.Identity) bool {
+	org, env, name := stackidentity.Split(stack)
+	wantOrg, wantEnv, wantName := stackidentity.Split(identity.Stack)
+	return name == wantName && (f.org == "" || org == wantOrg) && (f.env == "" || env == wantEnv)
+}
+
+// find reads the outputs of the resource's stack. Where org or env is not given, a resource of that name is found in any.
 func (f *resourceFlags) find(ctx context.Context, engine *provision.Engine, kind kinds.Kind, name string) (foundStack, error) {
 	identity, err := stackidentity.For(kind, &shared.CloudResourceMetadata{Name: name, Org: f.org, Env: f.env})
 	if err != nil {
@@ -70,7 +77,7 @@ func (f *resourceFlags) find(ctx context.Context, engine *provision.Engine, kind
 	if provision.KindOf(err) != provision.NotFound {
 		return foundStack{identity, outputs}, err
 	}
-	if f.org != "" || f.env != "" || f.stack != "" {
+	if f.stack != "" {
 		return foundStack{}, errors.Wrapf(err, "there is no %s %s: apply its manifest first", kind, name)
 	}
 	stacks, listErr := engine.Stacks(ctx, identity.Project)
@@ -79,7 +86,7 @@ func (f *resourceFlags) find(ctx context.Context, engine *provision.Engine, kind
 	}
 	var found []string
 	for _, stack := range stacks {
-		if strings.HasSuffix(stack, "."+identity.Stack) {
+		if f.fits(stack, identity) {
 			found = append(found, stack)
 		}
 	}

@@ -84,19 +84,19 @@ func (f *stackFlags) ofManifests(ctx context.Context, streams Streams, engine *p
 	return chosen, nil
 }
 
-// among finds the stack of a resource. Where neither org nor env is given, a resource of that name is found in any.
+// among finds the stack of a resource. Where org or env is not given, a resource of that name is found in any.
 func (f *resourceFlags) among(stacks []provision.StackSummary, kind kinds.Kind, name string) (chosenStack, error) {
 	identity, err := stackidentity.For(kind, &shared.CloudResourceMetadata{Name: name, Org: f.org, Env: f.env})
 	if err != nil {
 		return chosenStack{}, usageError(err.Error())
 	}
-	if f.org != "" || f.env != "" || known(stacks, identity) {
-		return chosenStack{identity, known(stacks, identity)}, nil
+	if known(stacks, identity) {
+		return chosenStack{identity, true}, nil
 	}
 	var found []stackidentity.Identity
 	var names []string
 	for _, stack := range stacks {
-		if stack.Identity.Project == identity.Project && strings.HasSuffix(stack.Identity.Stack, "."+identity.Stack) {
+		if stack.Identity.Project == identity.Project && f.fits(stack.Identity.Stack, identity) {
 			found, names = append(found, stack.Identity), append(names, stack.Identity.Stack)
 		}
 	}

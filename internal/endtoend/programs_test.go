@@ -177,32 +177,6 @@ func TestReadmesOfThePrograms(t *testing.T) {
 	}
 }
 
-// The commands of the CLI's page, as they stand there, against emulated clouds whose address the environment names.
-func TestCommandsOfTheCLIPage(t *testing.T) {
-	t.Parallel()
-	s := newShell(t)
-	dir := t.TempDir()
-	examples, err := filepath.Abs(filepath.Join(repository, "examples"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	link(t, examples, filepath.Join(dir, "examples"))
-	f := &folder{shell: s, dir: dir, environ: []string{"PLANTON_STATE_DIR=" + filepath.Join(s.dir, "planton")}}
-	// What asks on a terminal is told yes.
-	f.run(t, `planton() { case $1 in apply|destroy) set -- "$@" --yes ;; esac; `+s.programs+`/planton "$@"; }
-`+readmeCommands(t, "docs/cli.md"))
-	kubeconfig, err := os.ReadFile(filepath.Join(dir, "main.kubeconfig"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := clientcmd.Load(kubeconfig); err != nil {
-		t.Errorf("the kubeconfig cannot be read: %v", err)
-	}
-	if left := s.civo.Clusters(); len(left) != 0 {
-		t.Errorf("left after destroy: %+v", left)
-	}
-}
-
 // fillIn puts an id in the place of the one in the stack input.
 func (f *folder) fillIn(id string) {
 	f.t.Helper()
@@ -220,13 +194,11 @@ func (f *folder) fillIn(id string) {
 	}
 }
 
-// readmeCommands are the commands of the first console block of a page, or of the README of a folder, as a shell script. What only a person can do is left out:
-// to go to the folder, to log in, to give a token, to edit the file; and kubectl, because an emulated cluster runs nothing.
+// readmeCommands are the commands of the first console block of the README of a folder, as a shell script. What only a person can do is
+// left out: to go to the folder, to log in, to give a token, to edit the file; and kubectl, because an emulated cluster runs nothing.
 func readmeCommands(t *testing.T, path string) string {
 	t.Helper()
-	if !strings.HasSuffix(path, ".md") {
-		path += "/README.md"
-	}
+	path += "/README.md"
 	text, err := os.ReadFile(filepath.Join(repository, path))
 	if err != nil {
 		t.Fatal(err)
@@ -240,7 +212,7 @@ func readmeCommands(t *testing.T, path string) string {
 			continue
 		}
 		switch word, _, _ := strings.Cut(command, " "); word {
-		case "pulumi", "planton":
+		case "pulumi":
 			// A login would go to the home of the person who runs the tests, whatever HOME says: PULUMI_BACKEND_URL stands for it.
 			if !strings.HasPrefix(command, "pulumi login ") {
 				script = append(script, command)

@@ -198,7 +198,9 @@ func TestDestroyWithoutJournal(t *testing.T) {
 	if err := os.RemoveAll(w.options.State.Creates); err != nil {
 		t.Fatal(err)
 	}
-	w.things["stranger"] = resource.PropertyMap{"label": resource.NewStringProperty("main")}
+	w.things["stranger"] = resource.PropertyMap{
+		"label": resource.NewStringProperty("main"), "region": resource.NewStringProperty("fra1"),
+	}
 	if _, err := w.Destroy(t.Context(), stack); err == nil || !strings.Contains(err.Error(), "(id stranger), and it is not this resource's") {
 		t.Errorf("got error %v, want one that names what is there", err)
 	}

@@ -108,6 +108,9 @@ func TestOpenState(t *testing.T) {
 			// How the backend's files are written does not make it another backend.
 			tc.want.Creates = createsOf(at, strings.TrimSuffix(tc.want.BackendURL, "?metadata=skip"))
 			tc.want.marks, tc.want.backups = filepath.Join(at, "running"), filepath.Join(at, "backups")
+			if tc.env[environmentBackend] == "" {
+				tc.want.files = filepath.Join(at, "backend")
+			}
 			if diff := cmp.Diff(&tc.want, got, cmp.AllowUnexported(State{})); diff != "" {
 				t.Errorf("%s: -want +got:\n%s", tc.reason, diff)
 			}

@@ -96,7 +96,7 @@ func (w *world) plugin() *nativeprovider.Provider {
 			state["password"] = resource.NewStringProperty("password-of-" + label)
 			id, err := op.MakeOnce(ctx, nativeprovider.Making{
 				Kind: "thing", Name: label,
-				Find: func(_ context.Context, label string) ([]nativeprovider.Found, error) { return w.find(label), nil },
+				Find: func(_ context.Context, label string) ([]nativeprovider.Found, error) { return w.find(label, in["region"]), nil },
 				Post: func(context.Context) (string, error) {
 					w.mu.Lock()
 					defer w.mu.Unlock()
@@ -152,12 +152,12 @@ func (w *world) plugin() *nativeprovider.Provider {
 	})
 }
 
-// find finds things by their label.
-func (w *world) find(label string) (found []nativeprovider.Found) {
+// find finds the things of a region by their label.
+func (w *world) find(label string, region resource.PropertyValue) (found []nativeprovider.Found) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for id, state := range w.things {
-		if state["label"].StringValue() == label {
+		if state["label"].StringValue() == label && state["region"].DeepEquals(region) {
 			found = append(found, nativeprovider.Found{ID: id, State: state})
 		}
 	}

@@ -107,7 +107,13 @@ func newRoot(streams Streams) *cobra.Command {
 		Args:          arguments(cobra.NoArgs),
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 
-		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return streams.settings.check(cmd) },
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			if err := streams.settings.check(cmd); err != nil {
+				return err
+			}
+			cmd.SetContext(streams.withRequestLog(cmd.Context()))
+			return nil
+		},
 	}
 	streams.settings.bind(root)
 	root.SetIn(streams.In)

@@ -39,6 +39,7 @@ func (f *confirmFlags) ask(
 	ctx context.Context, streams Streams, question string, operation operation, set *provision.Set, results []*provision.Result,
 ) error {
 	view := resultView{operation: operation, set: set, results: results, diff: streams.settings != nil && streams.settings.diff}
+	streams.settle()
 	writeText(streams.Err, painter(streams.ErrTerminal, streams.Getenv), view)
 	if !view.changed() {
 		return nil

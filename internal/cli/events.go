@@ -28,6 +28,7 @@ type eventDocument struct {
 	Op           string   `json:"op,omitempty"`
 	Plugin       string   `json:"plugin,omitempty"`
 	Message      string   `json:"message,omitempty"`
+	Because      []string `json:"skippedBecauseOf,omitempty"`
 	Seconds      *float64 `json:"seconds,omitempty"`
 }
 
@@ -75,12 +76,12 @@ func (w *eventWriter) still(r running, now time.Time) {
 }
 
 func (*eventWriter) beat(time.Time) {}
-func (*eventWriter) close()         {}
+func (*eventWriter) settle()        {}
 
 func (w *eventWriter) document(eventType string, event provision.Event) *eventDocument {
 	document := &eventDocument{
 		Type: eventType, Time: timeText(event.Time), Stack: event.Stack.String(), Resource: event.Resource, ResourceType: event.Type,
-		Op: string(event.Op),
+		Op: string(event.Op), Because: w.cast.names(event.Because),
 	}
 	if event.Resource == "" && event.Op != "" {
 		document.Op = word(stackOps, event.Op)

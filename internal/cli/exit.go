@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/pkg/errors"
 	"github.com/spf13/cobra"
@@ -131,7 +132,7 @@ func report(streams Streams, command *cobra.Command, err error) {
 		return
 	}
 	streams.settings.events = hasEvents(command) // the error may be one of flags
-	_ = writeResult(streams, map[string]any{"error": errorDocument(err)})
+	_ = writeResult(streams, map[string]any{"error": errorDocument(streams, err)})
 }
 
 // toldError marks an error that stands in the JSON that a command wrote already.
@@ -140,8 +141,18 @@ type toldError struct{ cause error }
 func (e *toldError) Error() string { return e.cause.Error() }
 func (e *toldError) Unwrap() error { return e.cause }
 
-// errorDocument is an error as JSON.
-func errorDocument(err error) map[string]any {
+// errorDocument is an error as JSON. That of several manifests is the first one's, and has them all in a list.
+func errorDocument(streams Streams, err error) map[string]any {
+	var several *provision.SetError
+	if errors.As(err, &several) {
+		var all []map[string]any
+		for _, one := range several.Errors {
+			all = append(all, errorDocument(streams, one))
+		}
+		document := errorDocument(streams, several.Errors[0])
+		document["errors"] = all
+		return document
+	}
 	var found *foundError
 	if errors.As(err, &found) {
 		err = found.cause
@@ -166,8 +177,14 @@ func errorDocument(err error) map[string]any {
 		if failure.RequestID != "" {
 			document["requestId"] = failure.RequestID
 		}
+		if role := streams.role(failure.Stack); role != nil {
+			document["manifest"] = describe(role.manifest)
+		}
 	}
-	if hint := hintFor(nil, err, ""); hint != "" {
+	if text, ok := document["message"].(string); ok {
+		document["message"] = streams.commands(text)
+	}
+	if hint := hintFor(streams, nil, err, ""); hint != "" {
 		document["hint"] = hint
 	}
 	return document
@@ -184,17 +201,21 @@ func writeError(streams Streams, command *cobra.Command, err error) {
 	paint := painter(streams.ErrTerminal, streams.Getenv)
 	var invalid *manifest.Error
 	if errors.As(err, &invalid) {
-		writeProblems(streams.Err, paint, command, invalid.Problems)
+		problems := slices.Clone(invalid.Problems)
+		for i := range problems {
+			problems[i].Message, problems[i].Hint = streams.commands(problems[i].Message), streams.commands(problems[i].Hint)
+		}
+		writeProblems(streams.Err, paint, command, problems)
 		return
 	}
-	_, _ = fmt.Fprintf(streams.Err, "%s %s\n", paint(red, "error:"), err)
+	_, _ = fmt.Fprintf(streams.Err, "%s %s\n", paint(red, "error:"), streams.commands(err.Error()))
 	var failure *provision.Error
-	if errors.As(err, &failure) && streams.settings != nil {
-		if role := streams.settings.cast.role(failure.Stack); role != nil {
+	if errors.As(err, &failure) {
+		if role := streams.role(failure.Stack); role != nil {
 			_, _ = fmt.Fprintf(streams.Err, "  at %s: %s\n", role.manifest.Source, role.manifest)
 		}
 	}
-	if hint := hintFor(command, err, streams.again()); hint != "" {
+	if hint := hintFor(streams, command, err, streams.again()); hint != "" {
 		_, _ = fmt.Fprintf(streams.Err, "hint: %s\n", hint)
 	}
 }

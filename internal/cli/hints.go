@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/pkg/errors"
@@ -111,7 +112,7 @@ var hints = []hint{
 }
 
 // hintFor is what to do about an error that does not say so itself; again is the command line that was typed.
-func hintFor(command *cobra.Command, err error, again string) string {
+func hintFor(streams Streams, command *cobra.Command, err error, again string) string {
 	var foreign *kubeconfig.ForeignError
 	if errors.As(err, &foreign) {
 		return fmt.Sprintf("choose another name with --context NAME, or remove it: kubectl --kubeconfig %s config delete-%s %s",
@@ -139,9 +140,44 @@ func hintFor(command *cobra.Command, err error, again string) string {
 		return ""
 	}
 	if failure.Hint != "" {
-		return failure.Hint
+		return streams.commands(failure.Hint)
 	}
-	return strings.NewReplacer("AGAIN", again, "STACK", failure.Stack.String()).Replace(findHint(failure).text)
+	text := streams.commands(findHint(failure).text)
+	return strings.NewReplacer("AGAIN", again, "STACK", failure.Stack.String()).Replace(text)
+}
+
+// carried are the flags without which a command would mean other stacks, or reach the cloud in another way. None of them holds a secret:
+// they are words, and the names of profiles and files.
+var carried = []string{"cloud", "plugins", "profile", "civo-provider-config", "digital-ocean-provider-config"}
+
+// plantonWords are a command of planton in a text, and perhaps words behind it.
+var plantonWords = regexp.MustCompile(`\bplanton( [a-z][a-z-]*)+`)
+
+// commands gives the commands of planton that a text names those flags that were typed, as far as the commands have them: whoever copies
+// one means the same cloud.
+func (s Streams) commands(text string) string {
+	if s.settings == nil || s.settings.command == nil {
+		return text
+	}
+	typed := s.settings.command
+	return plantonWords.ReplaceAllStringFunc(text, func(words string) string {
+		named, rest := typed.Root(), strings.Fields(words)[1:]
+		for len(rest) > 0 {
+			inner := slices.IndexFunc(named.Commands(), func(c *cobra.Command) bool { return c.Name() == rest[0] || c.HasAlias(rest[0]) })
+			if inner < 0 {
+				break
+			}
+			named, rest = named.Commands()[inner], rest[1:]
+		}
+		parts := strings.Fields(words)
+		parts = parts[:len(parts)-len(rest)]
+		for _, name := range carried {
+			if flag := typed.Flags().Lookup(name); flag != nil && flag.Changed && named.Flags().Lookup(name) != nil {
+				parts = append(parts, "--"+name, shellWord(flag.Value.String()))
+			}
+		}
+		return strings.Join(append(parts, rest...), " ")
+	})
 }
 
 // findHint is the first hint about an error; an empty one where there is none.

@@ -60,7 +60,7 @@ func TestHints(t *testing.T) {
 		if got := findHint(failure).name; got != tc.hint {
 			t.Errorf("%s: the hint is %q, want %q", tc.reason, got, tc.hint)
 		}
-		got := hintFor(nil, errors.Wrap(failure, "apply"), "planton apply -f set.yaml")
+		got := hintFor(Streams{}, nil, errors.Wrap(failure, "apply"), "planton apply -f set.yaml")
 		if !strings.Contains(got, tc.want) || (tc.want == "") != (got == "") {
 			t.Errorf("%s: it says %q, want %q", tc.reason, got, tc.want)
 		}
@@ -100,7 +100,7 @@ func TestHowToGoOn(t *testing.T) {
 // TestErrorDocument has what a program can use of an error.
 func TestErrorDocument(t *testing.T) {
 	t.Parallel()
-	document := errorDocument(&provision.Error{
+	document := errorDocument(Streams{}, &provision.Error{
 		Kind: provision.Failed, Operation: "update", Message: "network: 409: already exists (request id 1-2-3-4)", Resource: "network",
 		RequestID: "1-2-3-4",
 	})

@@ -99,8 +99,8 @@ func (o *kubeconfigOptions) run(ctx context.Context, streams Streams, cmd *cobra
 		return err
 	}
 	if expired := expiredAt(found.outputs, time.Now()); expired != "" {
-		_, _ = fmt.Fprintf(streams.Err, "%s the token in it expired at %s: planton refresh -f FILE gets a new one\n",
-			painter(streams.ErrTerminal, streams.Getenv)(yellow, "warning:"), expired)
+		_, _ = fmt.Fprintf(streams.Err, "%s the token in it expired at %s: %s -f FILE gets a new one\n",
+			painter(streams.ErrTerminal, streams.Getenv)(yellow, "warning:"), expired, streams.commands("planton refresh"))
 	}
 	switch {
 	case o.merge:

@@ -22,6 +22,7 @@ type progress struct {
 	mu      sync.Mutex
 	viewers []viewer
 	running map[subject]running
+	settled bool // nothing is drawn until the next event, see settle
 	stop    chan struct{}
 	stopped sync.WaitGroup
 }
@@ -33,7 +34,8 @@ type viewer interface {
 	still(r running, now time.Time)
 	// beat is called ten times a second.
 	beat(now time.Time)
-	close()
+	// settle writes what was not written yet, and leaves nothing behind that is drawn anew.
+	settle()
 }
 
 // subject is what an event is about: a stack, or one of its resources.
@@ -64,6 +66,9 @@ func newProgress(streams Streams, manifests []*manifest.Manifest) *progress {
 		streams.settings.cast = cast
 	}
 	p := &progress{running: map[subject]running{}, stop: make(chan struct{})}
+	if streams.settings != nil {
+		streams.settings.progress = p
+	}
 	switch area, live := streams.Err.(*screen); {
 	case streams.events() && streams.OutTerminal:
 		// The events are on the same terminal, and say it all.
@@ -83,10 +88,23 @@ func newProgress(streams Streams, manifests []*manifest.Manifest) *progress {
 func (p *progress) close() {
 	close(p.stop)
 	p.stopped.Wait()
+	p.settle()
+}
+
+// settle makes room for something else, such as results and questions: what ended is written, and nothing is drawn until the next event.
+func (p *progress) settle() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.settled = true
 	for _, viewer := range p.viewers {
-		viewer.close()
+		viewer.settle()
+	}
+}
+
+// settle ends or interrupts what is shown of the command's progress, before something else is written: stdout may be the same terminal.
+func (s Streams) settle() {
+	if s.settings != nil && s.settings.progress != nil {
+		s.settings.progress.settle()
 	}
 }
 
@@ -106,6 +124,9 @@ func (p *progress) beat(ticker *time.Ticker) {
 func (p *progress) tellRunning(now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.settled {
+		return
+	}
 	busy := map[stackidentity.Identity]bool{}
 	for subject := range p.running {
 		busy[subject.stack] = busy[subject.stack] || subject.resource != ""
@@ -130,6 +151,7 @@ func (p *progress) tellRunning(now time.Time) {
 func (p *progress) take(event provision.Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.settled = false
 	event.Message = oneLine(event.Message)
 	key := subjectOf(event)
 	switch event.Kind {
@@ -228,6 +250,15 @@ func (c cast) name(stack stackidentity.Identity) string {
 	return stack.String()
 }
 
+// names are what stacks are called.
+func (c cast) names(stacks []stackidentity.Identity) []string {
+	var names []string
+	for _, stack := range stacks {
+		names = append(names, c.name(stack))
+	}
+	return names
+}
+
 // doing and done are the words for operations on a resource.
 var doing = map[provision.Op]string{
 	"create": "creating", "update": "updating", "delete": "deleting", "replace": "replacing", "import": "importing", "read": "reading",
@@ -258,7 +289,7 @@ func newLines(streams Streams, cast cast) *lines {
 }
 
 func (*lines) beat(time.Time) {}
-func (*lines) close()         {}
+func (*lines) settle()        {}
 
 func (l *lines) name(event provision.Event) string {
 	if event.Resource == "" {
@@ -288,6 +319,8 @@ func (l *lines) take(event provision.Event) {
 		l.line(levelDebug, "%s: done with %s%s", subject, word(stackDoing, event.Op), after(event.Elapsed))
 	case provision.EventStackFailed:
 		l.line(levelInfo, "%s: %s%s", subject, l.paint(red, "failed"), after(event.Elapsed))
+	case provision.EventStackSkipped:
+		l.line(levelInfo, "%s: %s because of %s", subject, l.paint(yellow, "skipped"), strings.Join(l.cast.names(event.Because), ", "))
 	case provision.EventResourceStarted:
 		if event.Op != provision.OpRefresh {
 			l.line(levelInfo, "%s: %s", subject, word(doing, event.Op))

@@ -77,10 +77,10 @@ func (v resultView) member(stack stackidentity.Identity) *manifest.Manifest {
 
 // renderResults writes the results of a command, of those manifests that were begun where it failed, and returns its error.
 func renderResults(streams Streams, output outputFlags, view resultView) error {
-	still(streams.Err)
+	streams.settle()
 	view.diff = streams.settings != nil && streams.settings.diff
 	if output.format == outputJSON {
-		if err := writeResult(streams, view.document()); err != nil {
+		if err := writeResult(streams, view.document(streams)); err != nil {
 			return err
 		}
 		if view.err != nil {
@@ -321,7 +321,7 @@ type resultDocument struct {
 }
 
 // document is the result of a command in JSON. docs/cli.md describes it; fields are added and never renamed.
-func (v resultView) document() map[string]any {
+func (v resultView) document(streams Streams) map[string]any {
 	documents := make([]resultDocument, 0, len(v.results))
 	for _, result := range v.results {
 		document := resultDocument{
@@ -329,7 +329,7 @@ func (v resultView) document() map[string]any {
 			Resources: changeDocuments(result, v.diff), Associated: result.Associated, Diagnostics: result.Diagnostics, Seconds: result.Duration.Seconds(),
 		}
 		if result.Err != nil {
-			document.Error = errorDocument(result.Err)
+			document.Error = errorDocument(streams, result.Err)
 		}
 		if m := v.member(result.Stack); m != nil {
 			document.manifestDocument = describe(m)
@@ -341,7 +341,7 @@ func (v resultView) document() map[string]any {
 	}
 	document := map[string]any{"operation": v.operation, "changed": v.changed(), "statuses": v.statusCounts(), "manifests": documents}
 	if v.err != nil {
-		document["error"] = errorDocument(v.err)
+		document["error"] = errorDocument(streams, v.err)
 	}
 	return document
 }

@@ -102,10 +102,3 @@ func (s *screen) put(out *bytes.Buffer, lines []string) {
 	}
 	s.shown = lines
 }
-
-// still empties the area of a screen, before something is written to stdout, which may be the same terminal.
-func still(out io.Writer) {
-	if s, ok := out.(*screen); ok {
-		s.draw(nil, nil)
-	}
-}

@@ -131,7 +131,7 @@ func TestScreen(t *testing.T) {
 	write("y\n")
 	s.draw(nil, []string{"six"})
 	check("but afterwards", "stays\nsaid\nSure? y\nsix")
-	still(s)
+	s.draw(nil, nil)
 	check("nothing is left behind", "stays\nsaid\nSure? y")
 }
 

@@ -7,6 +7,8 @@ import (
 	"sync"
 
 	"github.com/spf13/cobra"
+
+	"github.com/plantonhq/project-planton/pkg/stackidentity"
 )
 
 // settings are what the flags of all commands choose. All copies of Streams share one.
@@ -20,7 +22,9 @@ type settings struct {
 	// args are the arguments of the command line, for the words that tell how to go on.
 	args []string
 
-	cast cast // the manifests of the command, once they were read
+	command  *cobra.Command // the one that runs; nil before its flags were read
+	cast     cast           // the manifests of the command, once they were read
+	progress *progress      // what is shown while it runs; nil before that
 
 	writing sync.Mutex // guards stdout while there are events
 }
@@ -54,7 +58,7 @@ func (s *settings) check(cmd *cobra.Command) error {
 	if s.quiet && cmd.Flags().Changed("log-level") && s.level != levels[levelError] {
 		return usageError("--quiet and --log-level " + s.level + " say different things; give one of them")
 	}
-	s.events = hasEvents(cmd)
+	s.command, s.events = cmd, hasEvents(cmd)
 	s.diff = s.diff || cmd.CalledAs() == "diff"
 	return nil
 }
@@ -93,6 +97,14 @@ func (s Streams) at(l level) io.Writer {
 
 // events tells whether stdout gets events.
 func (s Streams) events() bool { return s.settings != nil && s.settings.events }
+
+// role is the manifest of a stack; nil when it is none of the command's.
+func (s Streams) role(stack stackidentity.Identity) *role {
+	if s.settings == nil {
+		return nil
+	}
+	return s.settings.cast.role(stack)
+}
 
 // again is the command line that was typed, to be typed again.
 func (s Streams) again() string {

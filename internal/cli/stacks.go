@@ -83,7 +83,7 @@ func backendEngine(ctx context.Context, streams Streams, cloud cloudFlags) (*pro
 func tellTrouble(streams Streams, engine *provision.Engine, stack provision.StackSummary) {
 	warn := painter(streams.ErrTerminal, streams.Getenv)(yellow, "warning:")
 	for _, lock := range stack.Locks {
-		command := "planton unlock --stack " + stack.Identity.String()
+		command := streams.commands("planton unlock") + " --stack " + stack.Identity.String()
 		switch lock.Holder {
 		case provision.Ended:
 			_, _ = fmt.Fprintf(streams.Err, "%s %s is locked by %s; the next operation removes the lock, and so does: %s\n",
@@ -96,7 +96,7 @@ func tellTrouble(streams Streams, engine *provision.Engine, stack provision.Stac
 	if stack.Damage == "" {
 		return
 	}
-	_, _ = fmt.Fprintf(streams.Err, "%s the state of %s is damaged: %s%s\n", warn, stack.Identity, stack.Damage, restoreHint(engine, stack.Identity))
+	_, _ = fmt.Fprintf(streams.Err, "%s the state of %s is damaged: %s%s\n", warn, stack.Identity, stack.Damage, streams.commands(restoreHint(engine, stack.Identity)))
 }
 
 // restoreHint is how to get an earlier state of a stack back, with the newest one that can be read; "" where there is none.

@@ -40,6 +40,7 @@ const (
 	active
 	ended
 	failed
+	skipped
 )
 
 // branch is a manifest.
@@ -139,6 +140,9 @@ func (t *tree) take(event provision.Event) {
 	case provision.EventStackFailed:
 		b.state = failed
 		t.end(b, t.paint(red, t.marks.failed), "failed", event.Elapsed)
+	case provision.EventStackSkipped:
+		b.state = skipped
+		t.end(b, t.marks.waiting, "skipped because of "+strings.Join(t.cast.names(event.Because), ", "), 0)
 	case provision.EventResourceStarted:
 		l := b.leaf(event)
 		l.state, l.op, l.since, l.status = active, event.Op, event.Time, ""
@@ -214,7 +218,7 @@ func (t *tree) beat(now time.Time) {
 	t.screen.draw(above, t.frame(now, height))
 }
 
-func (t *tree) close() {
+func (t *tree) settle() {
 	t.screen.draw(t.ended, nil)
 	t.ended = nil
 }
@@ -247,7 +251,7 @@ func (t *tree) frame(now time.Time, height int) []string {
 	for _, part := range []struct {
 		state state
 		words string
-	}{{failed, "failed"}, {active, "running"}, {waiting, "waiting"}} {
+	}{{failed, "failed"}, {skipped, "skipped"}, {active, "running"}, {waiting, "waiting"}} {
 		if counts[part.state] > 0 {
 			total += fmt.Sprintf(", %d %s", counts[part.state], part.words)
 		}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/plantonhq/project-planton/pkg/manifest"
 	"github.com/plantonhq/project-planton/pkg/provision"
+	"github.com/plantonhq/project-planton/pkg/stackidentity"
 )
 
 // story is an apply of civoSet, as far as a failure: what happens, by the seconds since it began. A line of text is a look at it.
@@ -27,7 +28,7 @@ func story(members []provision.Member) []any {
 		event.Stack = members[member].Identity
 		return event
 	}
-	const network, firewall, cluster = 0, 1, 2
+	const network, firewall, cluster, pool = 0, 1, 2, 3
 	type e = provision.Event
 	return []any{
 		at(0, network, e{Kind: provision.EventStackStarted, Op: "update", Message: "civo: native plugin"}),
@@ -54,6 +55,8 @@ func story(members []provision.Member) []any {
 		"the resource failed, and its stack ends",
 		at(91, cluster, e{Kind: provision.EventStackFailed, Op: "update", Elapsed: 85 * time.Second}),
 		"nothing runs any more",
+		at(91, pool, e{Kind: provision.EventStackSkipped, Op: "update", Because: []stackidentity.Identity{members[cluster].Identity}}),
+		"and what needs the one that failed does not begin",
 	}
 }
 
@@ -245,7 +248,7 @@ func TestEvents(t *testing.T) {
 		types[name] = true
 	}
 	for _, name := range []provision.EventKind{
-		provision.EventStackStarted, provision.EventStackDone, provision.EventStackFailed, provision.EventResourceStarted,
+		provision.EventStackStarted, provision.EventStackDone, provision.EventStackFailed, provision.EventStackSkipped, provision.EventResourceStarted,
 		provision.EventResourceStatus, provision.EventResourceDone, provision.EventResourceFailed, provision.EventWarning,
 		provision.EventInfo, provision.EventError, eventStillRunning,
 	} {
@@ -255,17 +258,27 @@ func TestEvents(t *testing.T) {
 	}
 
 	out.Reset()
+	manifests, err := manifest.Parse("set.yaml", []byte(civoSet))
+	if err != nil {
+		t.Fatal(err)
+	}
+	streams.settings.cast = castOf(manifests)
+	failure := func(member int, message string) error {
+		return &provision.Error{Kind: provision.Failed, Operation: "update", Stack: streams.settings.cast.roles[member].stack, Message: message}
+	}
 	for _, err := range []error{
+		&provision.SetError{Errors: []error{failure(0, "the quota is reached"), failure(1, "it already exists")}},
 		usageError("no manifest is given"),
-		&manifest.Error{Problems: []manifest.Problem{{File: "a.yaml", Line: 3, Column: 1, FieldPath: "spec", RuleID: "required", Message: "x"}}},
+		&manifest.Error{Problems: []manifest.Problem{{File: "a.yaml", Line: 3, Column: 1, FieldPath: "spec", RuleID: "required", Message: "x", Kind: "CivoVpc", Hint: "y",
+			Generated: true}}},
 		&provision.Error{Kind: provision.Failed, Operation: "update", Message: "already exists", Resource: "network", RequestID: "1"},
 		errors.New("disk full"),
 	} {
-		if err := writeResult(streams, map[string]any{"error": errorDocument(err)}); err != nil {
+		if err := writeResult(streams, map[string]any{"error": errorDocument(streams, err)}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if names, err := checkEvents(out.String()); err != nil || len(names) != 4 {
+	if names, err := checkEvents(out.String()); err != nil || len(names) != 5 {
 		t.Errorf("%d results, %v", len(names), err)
 	}
 

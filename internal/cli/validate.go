@@ -58,7 +58,7 @@ func (o *validateOptions) run(streams Streams) error {
 	case outputJSON:
 		document := map[string]any{"valid": err == nil}
 		if err != nil {
-			document["error"] = errorDocument(err)
+			document["error"] = errorDocument(streams, err)
 		} else {
 			described := make([]manifestDocument, len(manifests))
 			for i, m := range manifests {

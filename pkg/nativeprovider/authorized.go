@@ -7,9 +7,10 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 )
 
-// Authorized adds a token to each request, and takes it out of every answer that reports a failure: an error carries the words of the
+// Authorized adds a token to each request, tells the request to the log of its context ([WithRequestLog]), and takes the token out of every answer that reports a failure: an error carries the words of the
 // cloud, or of a gateway before it, and the engine writes errors into its checkpoints and backups, where nobody would look for a token.
 type Authorized struct {
 	// Base carries out the requests; it is given a copy of each.
@@ -30,14 +31,15 @@ const redacted = "[token]"
 func (a *Authorized) RoundTrip(request *http.Request) (*http.Response, error) {
 	sent := request.Clone(request.Context())
 	sent.Header.Set("Authorization", a.Scheme+" "+a.Token)
+	start := time.Now()
 	response, err := a.Base.RoundTrip(sent)
+	logRequest(request, start, response, err, a.redact)
 	if err != nil || response.StatusCode < http.StatusMultipleChoices || a.Token == "" {
 		return response, err
 	}
-	redact := strings.NewReplacer(a.forms()...)
 	for _, values := range response.Header {
 		for i := range values {
-			values[i] = redact.Replace(values[i])
+			values[i] = a.redact(values[i])
 		}
 	}
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxFailure))
@@ -45,11 +47,19 @@ func (a *Authorized) RoundTrip(request *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	body = []byte(redact.Replace(string(body)))
+	body = []byte(a.redact(string(body)))
 	response.Body = io.NopCloser(bytes.NewReader(body))
 	response.ContentLength = int64(len(body))
 	response.Header.Del("Content-Length")
 	return response, nil
+}
+
+// redact takes the token out of a text.
+func (a *Authorized) redact(text string) string {
+	if a.Token == "" {
+		return text
+	}
+	return strings.NewReplacer(a.forms()...).Replace(text)
 }
 
 // forms are pairs of a way in which the token could be repeated and what stands there instead; the longest first, for one is the start

@@ -171,6 +171,8 @@ type Provider struct {
 
 	// looked makes it a plugin that only looks, see ServeLooking; nil for an ordinary one.
 	looked func(urn resource.URN, id string)
+	// requests is told each request to the cloud; nil when nobody listens.
+	requests func(Request)
 }
 
 var _ plugin.GrpcProvider = (*Provider)(nil)
@@ -195,7 +197,7 @@ func New(spec Spec) *Provider {
 // instance is a provider of the same spec with a configuration and a cancellation of its own.
 func (p *Provider) instance() *Provider {
 	stopped, stop := context.WithCancel(context.Background())
-	return &Provider{spec: p.spec, version: p.version, stopped: stopped, stop: stop, looked: p.looked}
+	return &Provider{spec: p.spec, version: p.version, stopped: stopped, stop: stop, looked: p.looked, requests: p.requests}
 }
 
 // Spec is what the plugin was made of, getPlugin included. It must not be changed.
@@ -304,6 +306,12 @@ func (p *Provider) operation(
 		timeout = defaultTimeout
 	}
 	ctx, cancelCause := context.WithCancelCause(ctx)
+	if p.requests != nil {
+		ctx = WithRequestLog(ctx, func(request Request) {
+			request.URN = urn
+			p.requests(request)
+		})
+	}
 	detach := context.AfterFunc(p.stopped, func() { cancelCause(ErrCancelled) })
 	ctx, cancelTimeout := context.WithTimeoutCause(ctx, timeout, &TimeoutError{After: timeout})
 

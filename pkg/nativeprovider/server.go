@@ -20,7 +20,7 @@ import (
 )
 
 // Serve runs the plugin inside this process, on a free port of 127.0.0.1, until ctx ends. Tell the engine with the environment variable
-// PULUMI_DEBUG_PROVIDERS=NAME:PORT.
+// PULUMI_DEBUG_PROVIDERS=NAME:PORT. Its requests to the cloud are told to the log of ctx, see [WithRequestLog].
 //
 // The engine makes a connection for each provider resource of a program (two regions, two accounts) and configures it alone, so each
 // connection gets an instance of its own.
@@ -48,7 +48,9 @@ func (p *Provider) ServeLooking(ctx context.Context, directory string, looked fu
 
 // start serves until ctx ends; engine, if any, is the engine that started this process. done gets the error that ended the server, nil for ctx.
 func (p *Provider) start(ctx context.Context, engine *host) (done <-chan error, port int, err error) {
-	instances := &instances{template: p, engine: engine}
+	template := p.instance()
+	template.requests = requestLog(ctx)
+	instances := &instances{template: template, engine: engine}
 	cancel := make(chan bool)
 	context.AfterFunc(ctx, func() {
 		// The server waits for calls that are being answered: they end now.

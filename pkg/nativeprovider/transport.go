@@ -55,9 +55,9 @@ func NewTransport() *http.Transport {
 // RoundTrip implements http.RoundTripper.
 func (t *RetryTransport) RoundTrip(request *http.Request) (*http.Response, error) {
 	ctx := request.Context()
-	start, sent := time.Now(), request.Clone(ctx)
+	start, sent := time.Now(), request
 	for attempt := 1; ; attempt++ {
-		response, err := t.Base.RoundTrip(sent)
+		response, err := t.Base.RoundTrip(sent.Clone(context.WithValue(ctx, attemptKey{}, attempt)))
 		if response != nil {
 			tellClock(ctx, response)
 		}

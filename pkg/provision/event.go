@@ -60,6 +60,8 @@ const (
 	EventStackDone EventKind = "stackDone"
 	// EventStackFailed tells that it failed. The error stands in what the operation returns.
 	EventStackFailed EventKind = "stackFailed"
+	// EventStackSkipped tells that it will not begin, because operations on other stacks failed: Because.
+	EventStackSkipped EventKind = "stackSkipped"
 	// EventResourceStarted tells that something is being done to a resource.
 	EventResourceStarted EventKind = "resourceStarted"
 	// EventResourceStatus tells what that waits for.
@@ -95,6 +97,8 @@ type Event struct {
 	Planning bool
 	// Message is for people; it has no secrets in it.
 	Message string
+	// Because are the stacks for which one was skipped.
+	Because []stackidentity.Identity
 }
 
 // Diagnostic is a message of the module, the plugin or the engine.

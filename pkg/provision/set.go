@@ -361,6 +361,11 @@ func (s *Set) each(ctx context.Context, name string, way direction, operation on
 		for _, failed := range task.because {
 			results[place].Because = append(results[place].Because, s.members[order[failed]].Identity)
 		}
+		if task.status == StatusSkipped {
+			s.engine.emit(Event{
+				Kind: EventStackSkipped, Time: time.Now(), Stack: results[place].Stack, Op: Op(name), Because: results[place].Because,
+			})
+		}
 	}
 	return results, setError(results)
 }
@@ -370,7 +375,7 @@ func (s *Set) one(ctx context.Context, member Member, plugins *sharedPlugins, op
 	var result *Result
 	stack, err := s.stack(ctx, member)
 	if err != nil {
-		err = errors.Wrap(err, member.Manifest.String())
+		err = errors.Wrapf(err, "%s: %s", member.Manifest.Source, member.Manifest)
 	} else {
 		stack.plugins = plugins
 		result, err = operation(ctx, member, stack)

@@ -5,6 +5,7 @@ import (
 	"os"
 
 	"github.com/plantonhq/project-planton/internal/cli"
+	_ "github.com/plantonhq/project-planton/internal/heap" // commands that are short collect nothing
 )
 
 func main() {

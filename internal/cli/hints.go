@@ -17,8 +17,8 @@ import (
 type hint struct {
 	// name is the entry of the table in docs/exit-codes.md.
 	name string
-	// words are those of the clouds and the engine; nil for all errors of the kind.
-	words *regexp.Regexp
+	// words are a regular expression for those of the clouds and the engine; empty for all errors of the kind.
+	words string
 	// kind is that of the error; "" for those in which a cloud said no, did not answer or did not accept the token.
 	kind provision.ErrorKind
 	text string
@@ -32,61 +32,61 @@ var hints = []hint{
 	},
 	{
 		name: "passphrase", kind: provision.StateTrouble,
-		words: regexp.MustCompile(`(?i)incorrect passphrase|passphrase must be set|decrypt(ing)? (secret|value|config)|` +
-			`message authentication failed`),
+		words: `(?i)incorrect passphrase|passphrase must be set|decrypt(ing)? (secret|value|config)|` +
+			`message authentication failed`,
 		text: "the secrets of the state are encrypted with another passphrase: put the file passphrase of the state directory back from " +
 			"its copy, or set PULUMI_CONFIG_PASSPHRASE_FILE to the one that the stack was made with",
 	},
 	{
 		name:  "rate limit",
-		words: regexp.MustCompile(`(?i)rate[ -]?limit|\b429\b|too many requests`),
+		words: `(?i)rate[ -]?limit|\b429\b|too many requests`,
 		text:  "the cloud takes fewer requests than it was asked; wait a minute, then run the command again: what was done is recorded",
 	},
 	{
 		name: "quota",
-		words: regexp.MustCompile(`(?i)\bquota|quota_limit_reached|exceeds? (the )?limits?|limit (has been )?(reached|exceeded)|` +
-			`not enough available \w+ limit`),
+		words: `(?i)\bquota|quota_limit_reached|exceeds? (the )?limits?|limit (has been )?(reached|exceeded)|` +
+			`not enough available \w+ limit`,
 		text: "the account may hold no more: ask the cloud to raise the quota (https://dashboard.civo.com/quota, " +
 			"https://cloud.digitalocean.com/account/team), or delete what nobody needs",
 	},
 	{
 		name:  "no room",
-		words: regexp.MustCompile(`(?i)out[ _]of[ _]capacity|unavailable in (this|the) region|no capacity|region_unavailable|sold out`),
+		words: `(?i)out[ _]of[ _]capacity|unavailable in (this|the) region|no capacity|region_unavailable|sold out`,
 		text:  "the region has no room for it now: choose another region or size in the manifest, or try again later",
 	},
 	{
 		name:  "name exists",
-		words: regexp.MustCompile(`(?i)already exists|duplicate|name (is|has) (already )?(been )?(taken|in use)|must be unique`),
+		words: `(?i)already exists|duplicate|name (is|has) (already )?(been )?(taken|in use)|must be unique`,
 		text: "something of that name is there that is not this manifest's, perhaps made by hand or from another state: look with " +
 			"`civo kubernetes list` or `doctl kubernetes cluster list`, take it over with `planton import`, or choose another name",
 	},
 	{
 		name:  "in use",
-		words: regexp.MustCompile(`(?i)\bin use by\b|_(inuse|used)_by_|delete_with_instance|still has (members|resources)|members? of (the )?vpc`),
+		words: `(?i)\bin use by\b|_(inuse|used)_by_|delete_with_instance|still has (members|resources)|members? of (the )?vpc`,
 		text:  "it cannot go while something uses it: destroy that first, and what Kubernetes made (load balancers, volumes) in the cloud",
 	},
 	{
 		name:  "kubectl refused",
-		words: regexp.MustCompile(`(?i):6443\b.*(refused|timeout|no route)|(refused|timeout|no route).*:6443\b`),
+		words: `(?i):6443\b.*(refused|timeout|no route)|(refused|timeout|no route).*:6443\b`,
 		text: "the cluster's API server does not answer: test it with `curl -k` on the output api_server_endpoint, see that its firewall " +
 			"lets you in on port 6443, and that the kubeconfig is this cluster's (`kubectl config view`)",
 	},
 	{
 		name:  "nodes not ready",
-		words: regexp.MustCompile(`(?i)not ?ready|wait for (node pool .* to have all its nodes|the nodes of pool)`),
+		words: `(?i)not ?ready|wait for (node pool .* to have all its nodes|the nodes of pool)`,
 		text: "the nodes were asked for and have not joined: `kubectl describe node NAME` says why; on Civo look into one with ssh " +
 			"(`civo kubernetes show CLUSTER` has its address) and `sudo journalctl -u k3s-agent`. Run the command again: it goes on waiting",
 	},
 	{
 		name:  "stuck in building",
-		words: regexp.MustCompile(`(?i)timed out|timeout while waiting|wait for (cluster|network)\b`),
+		words: `(?i)timed out|timeout while waiting|wait for (cluster|network)\b`,
 		text: "the cloud is late; ten minutes are nothing unusual: look at https://dashboard.civo.com/kubernetes or " +
 			"https://cloud.digitalocean.com/kubernetes, see that the network has free addresses and the region room, then run the command " +
 			"again: it goes on waiting for the same object and makes no second one",
 	},
 	{
 		name: "scope", kind: provision.Credentials,
-		words: regexp.MustCompile(`(?i)\b403\b|forbidden|scope`),
+		words: `(?i)\b403\b|forbidden|scope`,
 		text:  "the cloud knows the token and does not allow this: give it the scopes for networks, firewalls and Kubernetes, or use another one",
 	},
 	{
@@ -96,7 +96,7 @@ var hints = []hint{
 	},
 	{
 		name: "connection refused", kind: provision.Unreachable,
-		words: regexp.MustCompile(`(?i)connection refused|no such host|dial tcp|network is unreachable|x509:`),
+		words: `(?i)connection refused|no such host|dial tcp|network is unreachable|x509:`,
 		text: "nothing is lost: what was done is recorded; look whether this machine reaches the API (a proxy, a firewall, " +
 			"CIVO_API_URL, DIGITALOCEAN_API_URL), and run the command again",
 	},
@@ -201,5 +201,5 @@ func (h hint) fits(failure *provision.Error) bool {
 	default:
 		return false
 	}
-	return h.words == nil || h.words.MatchString(failure.Message)
+	return h.words == "" || regexp.MustCompile(h.words).MatchString(failure.Message)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/pkg/errors"
 	"github.com/pulumi/pulumi/sdk/v3/go/auto"
@@ -81,37 +82,42 @@ func KindOf(err error) ErrorKind {
 	return ""
 }
 
+// pattern is a regular expression that is compiled when it is first asked for: most commands look for none of them.
+func pattern(expression string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
+}
+
 // The words by which an error of a cloud or of the engine is told. Plugins hand errors on as text, so there is nothing else.
 var (
-	lockedWords      = regexp.MustCompile(`(?i)the stack is currently locked|another update is currently in progress`)
-	credentialsWords = regexp.MustCompile(`(?i)\b401\b|\b403\b|unauthori[sz]ed|unauthenticated|unable to authenticate|authentication|` +
+	lockedWords      = pattern(`(?i)the stack is currently locked|another update is currently in progress`)
+	credentialsWords = pattern(`(?i)\b401\b|\b403\b|unauthori[sz]ed|unauthenticated|unable to authenticate|authentication|` +
 		`invalid[ _]?(api[ _]?)?(key|token)|(token|key) (is |has )?(invalid|expired)|database_account_not_found|access[ _]denied|` +
 		`permission denied|\bforbidden\b|no credentials|token is (missing|required)`)
-	unreachableWords = regexp.MustCompile(`(?i)connection refused|no such host|i/o timeout|network is unreachable|no route to host|` +
+	unreachableWords = pattern(`(?i)connection refused|no such host|i/o timeout|network is unreachable|no route to host|` +
 		`tls handshake|x509:|connection reset|unexpected EOF|: EOF|dial tcp|proxyconnect|server misbehaving|` +
 		`\b429\b|too many requests|\b50[0234]\b|service unavailable|bad gateway|gateway timeout|internal server error`)
-	refusedWords = regexp.MustCompile(`(?i)\brefus(ed|es)\b|is known to crash|cannot be changed|immutable|` +
+	refusedWords = pattern(`(?i)\brefus(ed|es)\b|is known to crash|cannot be changed|immutable|` +
 		`cannot go back|could only get there by replacing|cannot undo|cannot turn off`)
 	// A quota and an object in use are answered with a 403, too, and no other token helps.
-	heldWords    = regexp.MustCompile(`(?i)quota|limit (has been )?(reached|exceeded)|exceeds? (the )?limits?|in use by|members of`)
-	missingWords = regexp.MustCompile(`but its stack .* (cannot be read|has no such output)`)
+	heldWords    = pattern(`(?i)quota|limit (has been )?(reached|exceeded)|exceeds? (the )?limits?|in use by|members of`)
+	missingWords = pattern(`but its stack .* (cannot be read|has no such output)`)
 )
 
 // kindOfText tells the kind of an error by its words.
 func kindOfText(text string) ErrorKind {
 	switch {
-	case lockedWords.MatchString(text):
+	case lockedWords().MatchString(text):
 		return Conflict
-	case missingWords.MatchString(text):
+	case missingWords().MatchString(text):
 		return NotFound
 	// "connection refused" is not a refusal, and stands before it.
-	case unreachableWords.MatchString(text):
+	case unreachableWords().MatchString(text):
 		return Unreachable
-	case heldWords.MatchString(text):
+	case heldWords().MatchString(text):
 		return Failed
-	case credentialsWords.MatchString(text):
+	case credentialsWords().MatchString(text):
 		return Credentials
-	case refusedWords.MatchString(text):
+	case refusedWords().MatchString(text):
 		return Refused
 	default:
 		return Failed
@@ -128,7 +134,7 @@ func (e *Engine) failure(
 		failure.Kind = Canceled
 		failure.Message = "canceled: what was begun was ended and recorded; the same command goes on from there"
 		return failure
-	case auto.IsConcurrentUpdateError(err) || lockedWords.MatchString(err.Error()):
+	case auto.IsConcurrentUpdateError(err) || lockedWords().MatchString(err.Error()):
 		failure.Kind = Conflict
 		failure.Message = e.secrets.redact("somebody else works on the stack" + lockOwner(err.Error()))
 		return failure
@@ -175,11 +181,11 @@ func failedResource(result *Result) string {
 }
 
 // requestIDWords are how the native plugins, godo and the official plugins name the id of a request.
-var requestIDWords = regexp.MustCompile(`(?i)\brequest(?:[ _-]?id)?"?:? "?([0-9a-z][0-9a-z._:-]{6,}[0-9a-z])\b`)
+var requestIDWords = pattern(`(?i)\brequest(?:[ _-]?id)?"?:? "?([0-9a-z][0-9a-z._:-]{6,}[0-9a-z])\b`)
 
 // requestIDIn is the id of the request that an error is about.
 func requestIDIn(text string) string {
-	for _, match := range requestIDWords.FindAllStringSubmatch(text, -1) {
+	for _, match := range requestIDWords().FindAllStringSubmatch(text, -1) {
 		if strings.ContainsAny(match[1], "0123456789") { // and no other word after "request"
 			return match[1]
 		}
@@ -212,11 +218,11 @@ func message(result *Result, err, moduleErr error) string {
 }
 
 // cliError is a line in which the CLI says what is wrong.
-var cliError = regexp.MustCompile(`(?m)^\s*(?:stderr: )?error: (.*)$`)
+var cliError = pattern(`(?m)^\s*(?:stderr: )?error: (.*)$`)
 
 // cliWords is what the CLI wrote about its failure, without the rest that the Automation API puts into its errors.
 func cliWords(text string) string {
-	if matches := cliError.FindAllStringSubmatch(text, -1); len(matches) > 0 {
+	if matches := cliError().FindAllStringSubmatch(text, -1); len(matches) > 0 {
 		lines := make([]string, len(matches))
 		for i, match := range matches {
 			lines[i] = plain(match[1])
@@ -228,11 +234,11 @@ func cliWords(text string) string {
 }
 
 // lockOwnerWords is how the file backends name the one who holds the lock.
-var lockOwnerWords = regexp.MustCompile(`created by (\S+)@(\S+) \(pid (\d+)\) at (\S+)`)
+var lockOwnerWords = pattern(`created by (\S+)@(\S+) \(pid (\d+)\) at (\S+)`)
 
 // lockOwner names who holds the lock of a stack, where the backend tells.
 func lockOwner(text string) string {
-	match := lockOwnerWords.FindStringSubmatch(text)
+	match := lockOwnerWords().FindStringSubmatch(text)
 	if match == nil {
 		return ""
 	}

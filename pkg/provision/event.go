@@ -1,7 +1,6 @@
 package provision
 
 import (
-	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -114,10 +113,10 @@ type Diagnostic struct {
 const stackType = "pulumi:pulumi:Stack"
 
 // colors are the color marks of the engine.
-var colors = regexp.MustCompile(`<\{%[^%]*%\}>`)
+var colors = pattern(`<\{%[^%]*%\}>`)
 
 func plain(text string) string {
-	return strings.TrimSpace(colors.ReplaceAllString(text, ""))
+	return strings.TrimSpace(colors().ReplaceAllString(text, ""))
 }
 
 // recorder turns the events of the engine into those of this package, and into the result.

@@ -203,7 +203,7 @@ func (s *State) folder() (string, bool) {
 // staleLock tells whether all who hold the lock of a stack are processes of this machine that have ended, and which. A process that is
 // killed leaves its lock, and would keep everybody out for ever.
 func staleLock(text string) (pids []string, stale bool) {
-	for _, match := range lockOwnerWords.FindAllStringSubmatch(text, -1) {
+	for _, match := range lockOwnerWords().FindAllStringSubmatch(text, -1) {
 		pid, err := strconv.Atoi(match[3])
 		if err != nil || holderOf(match[2], pid) != Ended {
 			return nil, false

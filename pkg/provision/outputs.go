@@ -3,7 +3,6 @@ package provision
 import (
 	"context"
 	"encoding/json"
-	"regexp"
 	"sort"
 	"strconv"
 	"strings"
@@ -71,12 +70,12 @@ func outputOf(value any) Output {
 }
 
 // pathStep is a step of a property path: a name, or an index in brackets.
-var pathStep = regexp.MustCompile(`\[(\d+)\]|\["((?:[^"\\]|\\.)*)"\]|([^.\[\]]+)`)
+var pathStep = pattern(`\[(\d+)\]|\["((?:[^"\\]|\\.)*)"\]|([^.\[\]]+)`)
 
 // scalarAt is the value at a property path where it is a single one that may be shown, nil otherwise.
 func scalarAt(values map[string]any, path string) any {
 	var at any = values
-	for _, step := range pathStep.FindAllStringSubmatch(path, -1) {
+	for _, step := range pathStep().FindAllStringSubmatch(path, -1) {
 		switch container := at.(type) {
 		case map[string]any:
 			name := step[3]
@@ -147,9 +146,9 @@ func (e *Engine) Stacks(ctx context.Context, project string) ([]string, error) {
 }
 
 // missingStack is how the CLI says that there is no such stack.
-var missingStack = regexp.MustCompile(`no stack named.*found|could not find stack|stack .* not found`)
+var missingStack = pattern(`no stack named.*found|could not find stack|stack .* not found`)
 
 // isMissing tells whether an error of the Automation API says that there is no such stack.
 func isMissing(err error) bool {
-	return auto.IsSelectStack404Error(err) || missingStack.MatchString(err.Error())
+	return auto.IsSelectStack404Error(err) || missingStack().MatchString(err.Error())
 }

@@ -328,7 +328,7 @@ func (o *ongoing) unlocked(ctx context.Context, do func() error) error {
 }
 
 // isLocked tells whether somebody else works on the stack.
-func isLocked(err error) bool { return err != nil && lockedWords.MatchString(err.Error()) }
+func isLocked(err error) bool { return err != nil && lockedWords().MatchString(err.Error()) }
 
 func staleLockOf(err error) ([]string, bool) {
 	if !isLocked(err) {

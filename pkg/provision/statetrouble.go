@@ -2,7 +2,6 @@ package provision
 
 import (
 	"os"
-	"regexp"
 	"syscall"
 
 	"github.com/pkg/errors"
@@ -12,27 +11,27 @@ import (
 
 // The words by which trouble with the state is told. They are those of Pulumi's backends and of operating systems.
 var (
-	passphraseWords = regexp.MustCompile(`(?i)incorrect passphrase|passphrase must be set|no passphrase`)
-	damagedWords    = regexp.MustCompile(`failed to load checkpoint: (place|unknown|unexpected end|invalid|EOF)|snapshot integrity failure|` +
+	passphraseWords = pattern(`(?i)incorrect passphrase|passphrase must be set|no passphrase`)
+	damagedWords    = pattern(`failed to load checkpoint: (place|unknown|unexpected end|invalid|EOF)|snapshot integrity failure|` +
 		`could not deserialize deployment|unexpected end of JSON input`)
-	fullWords     = regexp.MustCompile(`(?i)no space left on device|disk quota exceeded|not enough space on the disk`)
-	readOnlyWords = regexp.MustCompile(`(?i)read-only file system|(open|mkdir|create|write|rename|unlink|remove|chmod) \S+: permission denied`)
+	fullWords     = pattern(`(?i)no space left on device|disk quota exceeded|not enough space on the disk`)
+	readOnlyWords = pattern(`(?i)read-only file system|(open|mkdir|create|write|rename|unlink|remove|chmod) \S+: permission denied`)
 )
 
 // stateTrouble tells whether words are about the state that cannot be read or written, and what to do then.
 func (e *Engine) stateTrouble(stack stackidentity.Identity, text string) (hint string, ok bool) {
 	switch {
-	case passphraseWords.MatchString(text):
+	case passphraseWords().MatchString(text):
 		return "", true
-	case damagedWords.MatchString(text):
+	case damagedWords().MatchString(text):
 		hint := "the file of the state is damaged; put a copy of it back with planton state import"
 		if backups := e.Backups(stack); len(backups) > 0 {
 			hint += ", such as the last one that the engine kept: planton state import --stack " + stack.String() + " " + backups[0]
 		}
 		return hint + "; then planton refresh -f FILE reads what has changed since", true
-	case fullWords.MatchString(text):
+	case fullWords().MatchString(text):
 		return "make room on the disk of the state, and run the command again: it looks what became of what was begun", true
-	case readOnlyWords.MatchString(text):
+	case readOnlyWords().MatchString(text):
 		return "the state must be writable: look at the owner and the mode of its folder, and how its disk is mounted", true
 	}
 	return "", false

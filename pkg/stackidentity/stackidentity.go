@@ -18,6 +18,7 @@ import (
 	"encoding/hex"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/pkg/errors"
 
@@ -76,7 +77,7 @@ func (i Identity) In(organization string) Identity {
 }
 
 // part is what Pulumi accepts for the names of organizations, projects and stacks.
-var part = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,100}$`)
+var part = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_.-]{1,100}$`) })
 
 // Parse reads "organization/project/stack", as String writes it.
 func Parse(text string) (Identity, error) {
@@ -130,7 +131,7 @@ func (i Identity) validate(kind kinds.Kind, name string) error {
 
 func (i Identity) check() error {
 	for _, text := range []string{i.Organization, i.Project, i.Stack} {
-		if !part.MatchString(text) || strings.Trim(text, ".") == "" {
+		if !part().MatchString(text) || strings.Trim(text, ".") == "" {
 			return errors.Errorf("%q must be 1 to 100 letters, digits, '-', '_' or '.'", text)
 		}
 	}

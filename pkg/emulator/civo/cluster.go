@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/plantonhq/project-planton/pkg/emulator"
@@ -250,7 +251,7 @@ type clusterRequest struct {
 	TargetNodesSize string `json:"target_nodes_size"`
 }
 
-var clusterName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
+var clusterName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`) })
 
 func (c *Cloud) createCluster(r *http.Request) (any, error) {
 	body, err := decode[clusterRequest](r)
@@ -259,7 +260,7 @@ func (c *Cloud) createCluster(r *http.Request) (any, error) {
 	}
 	return c.update(r, body.Region, func(a *account, region string) (any, error) {
 		when := c.schedule(r)
-		if !clusterName.MatchString(body.Name) {
+		if !clusterName().MatchString(body.Name) {
 			return nil, errClusterName(body.Name)
 		}
 		if a.clusterByName(region, body.Name, when.now) != nil {
@@ -518,7 +519,7 @@ func (c *Cloud) updateCluster(r *http.Request) (any, error) {
 			return nil, errAlreadyRescaling(status)
 		}
 		if body.Name != "" && body.Name != cluster.Name {
-			if !clusterName.MatchString(body.Name) {
+			if !clusterName().MatchString(body.Name) {
 				return nil, errClusterName(body.Name)
 			}
 			if other := a.clusterByName(region, body.Name, when.now); other != nil && other != cluster {

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
+	"sync"
 )
 
 // maxPoolNodes is more than any account's quota allows, and keeps a slip of the keyboard from filling the memory.
@@ -20,7 +21,7 @@ type poolRequest struct {
 	PublicIP bool              `json:"public_ip_node_pool"`
 }
 
-var poolID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,63}$`)
+var poolID = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9._-]{1,63}$`) })
 
 // addPool makes a pool with its nodes.
 func (a *account) addPool(cluster *Cluster, request poolRequest, when schedule) (*Pool, error) {
@@ -28,7 +29,7 @@ func (a *account) addPool(cluster *Cluster, request poolRequest, when schedule) 
 	if id == "" {
 		id = newID()
 	}
-	if !poolID.MatchString(id) {
+	if !poolID().MatchString(id) {
 		return nil, errClusterInvalid("The node pool id %q is not valid: want 1 to 63 letters, digits, dots, dashes and underscores", id)
 	}
 	if _, err := cluster.pool(id, when.now, false); err == nil {

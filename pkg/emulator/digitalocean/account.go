@@ -3,6 +3,7 @@ package digitalocean
 import (
 	"net/http"
 	"regexp"
+	"sync"
 	"time"
 )
 
@@ -36,7 +37,7 @@ func (c *Cloud) getOptions(*http.Request) (reply, error) {
 }
 
 // registryName is the form of the names of container registries.
-var registryName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,62}$`)
+var registryName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,62}$`) })
 
 func errNoRegistry() error { return notFound("registry does not exist") }
 
@@ -57,7 +58,7 @@ func (c *Cloud) createRegistry(r *http.Request) (reply, error) {
 		return reply{}, err
 	}
 	object, err := change(c, func(s *state, now time.Time) (Registry, error) {
-		if !registryName.MatchString(request.Name) {
+		if !registryName().MatchString(request.Name) {
 			return Registry{}, invalid("registry name %q must be lower-case letters, digits and '-'", request.Name)
 		}
 		if s.Registry != nil {

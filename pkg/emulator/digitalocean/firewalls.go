@@ -22,7 +22,7 @@ var portsForm = regexp.MustCompile(`^(all|[0-9]{1,5}(-[0-9]{1,5})?)$`)
 
 // normalise checks the request, and writes all ports as "0", as the API does.
 func (f *firewallRequest) normalise() error {
-	if !firewallName.MatchString(f.Name) {
+	if !firewallName().MatchString(f.Name) {
 		return invalid("name may only contain letters, numbers, dashes and periods, and starts with a letter or number")
 	}
 	if len(f.InboundRules)+len(f.OutboundRules) == 0 {
@@ -41,7 +41,7 @@ func (f *firewallRequest) normalise() error {
 		}
 	}
 	for _, tag := range f.Tags {
-		if !tagForm.MatchString(tag) {
+		if !tagForm().MatchString(tag) {
 			return invalid("tag %q may only contain letters, numbers, colons, dashes, and underscores", tag)
 		}
 	}

@@ -5,24 +5,25 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 var (
 	// nameForm is the form of the names of clusters and pools.
-	nameForm = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,253}[a-z0-9])?$`)
+	nameForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,253}[a-z0-9])?$`) })
 	// https://docs.digitalocean.com/reference/api/digitalocean/#tag/Tags
-	tagForm = regexp.MustCompile(`^[A-Za-z0-9:_-]{1,255}$`)
+	tagForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9:_-]{1,255}$`) })
 	// https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#syntax-and-character-set
 	labelPrefixForm = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
-	labelNameForm   = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`)
-	labelValueForm  = regexp.MustCompile(`^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$`)
-	vpcNameForm     = regexp.MustCompile(`^[A-Za-z0-9.-]{1,255}$`)
-	firewallName    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9.-]{0,254}$`)
+	labelNameForm   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`) })
+	labelValueForm  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$`) })
+	vpcNameForm     = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9.-]{1,255}$`) })
+	firewallName    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9.-]{0,254}$`) })
 	clockForm       = regexp.MustCompile(`^([01][0-9]|2[0-3]):[0-5][0-9]$`)
 )
 
 func checkName(what, name string) error {
-	if !nameForm.MatchString(name) {
+	if !nameForm().MatchString(name) {
 		return invalid("validation error: %s name %q must be lower-case letters, digits and '-', start and end with a letter or digit", what, name)
 	}
 	return nil
@@ -33,7 +34,7 @@ func userTags(tags []string) ([]string, error) {
 	kept := []string{}
 	seen := map[string]bool{}
 	for _, tag := range tags {
-		if !tagForm.MatchString(tag) {
+		if !tagForm().MatchString(tag) {
 			return nil, invalid("validation error: tag %q may only contain letters, numbers, colons, dashes, and underscores", tag)
 		}
 		// Tags are the same whatever their case: https://docs.digitalocean.com/reference/api/digitalocean/#tag/Tags
@@ -52,7 +53,7 @@ func checkKey(what, key string) error {
 	if !prefixed {
 		prefix, name = "", key
 	}
-	if prefixed && (len(prefix) > 253 || !labelPrefixForm.MatchString(prefix)) || !labelNameForm.MatchString(name) {
+	if prefixed && (len(prefix) > 253 || !labelPrefixForm.MatchString(prefix)) || !labelNameForm().MatchString(name) {
 		return invalid("validation error: %s key %q is not a valid Kubernetes name", what, key)
 	}
 	return nil
@@ -66,7 +67,7 @@ func checkLabels(labels map[string]string) error {
 		if strings.HasPrefix(key, "doks.digitalocean.com/") {
 			return invalid("validation error: label %q is reserved", key)
 		}
-		if !labelValueForm.MatchString(value) {
+		if !labelValueForm().MatchString(value) {
 			return invalid("validation error: label %q has the invalid value %q", key, value)
 		}
 	}
@@ -81,7 +82,7 @@ func checkTaints(taints []Taint) error {
 		if err := checkKey("taint", taint.Key); err != nil {
 			return err
 		}
-		if !labelValueForm.MatchString(taint.Value) {
+		if !labelValueForm().MatchString(taint.Value) {
 			return invalid("validation error: taint %q has the invalid value %q", taint.Key, taint.Value)
 		}
 		if !slices.Contains(taintEffects, taint.Effect) {

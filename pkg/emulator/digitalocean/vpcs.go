@@ -53,7 +53,7 @@ func (c *Cloud) createVPC(r *http.Request) (reply, error) {
 
 // describeVPC names a VPC. Names are unique in the account.
 func (s *state) describeVPC(vpc *VPC, name, description string) error {
-	if !vpcNameForm.MatchString(name) {
+	if !vpcNameForm().MatchString(name) {
 		return invalid("name may only contain letters, numbers, dashes and periods")
 	}
 	for _, other := range s.VPCs {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/civo/civogo"
@@ -140,10 +141,10 @@ func checkCount(value any) error {
 	return nil
 }
 
-var labelPattern = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,63}$`)
+var labelPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_.-]{1,63}$`) })
 
 func checkLabel(value any) error {
-	if label, _ := value.(string); !labelPattern.MatchString(label) {
+	if label, _ := value.(string); !labelPattern().MatchString(label) {
 		return errors.Errorf("%q must be 1 to 63 letters, digits, dots, dashes and underscores", label)
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/digitalocean/godo"
 	"github.com/pkg/errors"
@@ -48,12 +49,12 @@ func isCIDR(value any) error {
 }
 
 // tagSyntax is that of https://docs.digitalocean.com/reference/api/reference/tags.
-var tagSyntax = regexp.MustCompile(`^[A-Za-z0-9:_-]{1,255}$`)
+var tagSyntax = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9:_-]{1,255}$`) })
 
 // isTag checks a tag. One that is reserved would be missing from what is read back, and so never be settled.
 func isTag(value any) error {
 	switch s, _ := value.(string); {
-	case !tagSyntax.MatchString(s):
+	case !tagSyntax().MatchString(s):
 		return errors.Errorf("is %q, must be 1 to 255 letters, digits, colons, dashes and underscores", s)
 	case isReservedTag(s):
 		return errors.Errorf("is %q, must not be k8s, k8s:* or terraform:* in whatever case: digitalocean and its plugins set those themselves", s)

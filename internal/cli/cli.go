@@ -18,7 +18,11 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+
+	"github.com/plantonhq/project-planton/internal/quietterminal"
 )
+
+func init() { quietterminal.Restore() }
 
 // Streams are what a command reads and writes, and the environment that it looks at.
 type Streams struct {

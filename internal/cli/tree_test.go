@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/charmbracelet/x/ansi"
 	"github.com/google/go-cmp/cmp"
 	"github.com/pkg/errors"
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -152,6 +153,40 @@ func TestTreeOfADestroy(t *testing.T) {
 1 of 4 done, 1 running, 2 waiting, 1s`
 	if diff := cmp.Diff(want, v.text()); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// TestResultsComeLast has what ended written before anything else is, and nothing drawn until the next event.
+func TestResultsComeLast(t *testing.T) {
+	t.Parallel()
+	manifests, err := manifest.Parse("set.yaml", []byte(civoSet))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cast := castOf(manifests)
+	s, v := newTestScreen(t, 120, 24)
+	streams := Streams{Err: s, Getenv: func(string) string { return "" }, settings: &settings{}}
+	p := &progress{running: map[subject]running{}, viewers: []viewer{newTree(s, streams, cast)}}
+	streams.settings.progress = p
+	start := time.Date(2026, 5, 4, 9, 21, 7, 0, time.UTC)
+	check := func(reason, want string) {
+		t.Helper()
+		if diff := cmp.Diff(want, ansi.Strip(v.text())); diff != "" {
+			t.Errorf("%s: -want +got:\n%s", reason, diff)
+		}
+	}
+	p.take(provision.Event{Kind: provision.EventStackStarted, Time: start, Op: "update", Stack: cast.roles[0].stack})
+	p.tellRunning(start)
+	p.take(provision.Event{Kind: provision.EventStackDone, Time: start, Op: "update", Stack: cast.roles[0].stack})
+	streams.settle()
+	check("what ended since it was drawn", "+ CivoVpc main  unchanged")
+	_, _ = v.Write([]byte("Resources: 1 unchanged\n")) // stdout is the same terminal
+	p.tellRunning(start.Add(time.Second))
+	check("nothing is drawn over the results", "+ CivoVpc main  unchanged\nResources: 1 unchanged")
+	p.take(provision.Event{Kind: provision.EventStackStarted, Time: start, Op: "update", Stack: cast.roles[1].stack})
+	p.tellRunning(start.Add(time.Second))
+	if !strings.Contains(v.text(), "CivoFirewall main  applying 1s") {
+		t.Errorf("the next event is not drawn:\n%s", v.text())
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"unicode"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -349,24 +350,100 @@ func TestDependenciesAreNamed(t *testing.T) {
 	}
 }
 
-// markdownLink matches a link to a file of the repository.
-var markdownLink = regexp.MustCompile(`\]\(([^)#\s]+)(#[^)]*)?\)`)
+// markdownLink matches a link: to a file, to a heading of it, or to a heading of the page itself.
+var markdownLink = regexp.MustCompile(`\]\(([^)#\s]*)(#[^)\s]*)?\)`)
 
-// Links between pages, and to files and folders, lead somewhere.
+// allPages are the pages of the repository.
+func allPages(t *testing.T) []string {
+	t.Helper()
+	pages := []string{"../README.md"}
+	for _, folder := range []string{".", "../examples", "../iac"} {
+		err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+			if err == nil && !entry.IsDir() && filepath.Ext(path) == ".md" {
+				pages = append(pages, path)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return pages
+}
+
+// anchors are what links can name of a page: its headings, written as GitHub writes them.
+func anchors(page string) map[string]bool {
+	found, fenced := map[string]bool{}, false
+	for _, line := range strings.Split(page, "\n") {
+		if strings.HasPrefix(line, "```") {
+			fenced = !fenced
+		}
+		heading := strings.TrimLeft(line, "#")
+		if fenced || heading == line || !strings.HasPrefix(heading, " ") {
+			continue
+		}
+		found["#"+strings.Map(func(r rune) rune {
+			switch {
+			case r == ' ':
+				return '-'
+			case r == '-' || r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r):
+				return unicode.ToLower(r)
+			default:
+				return -1
+			}
+		}, strings.TrimSpace(heading))] = true
+	}
+	return found
+}
+
+// Links of every page to pages, headings, files and folders lead somewhere.
 func TestLinksLeadSomewhere(t *testing.T) {
 	t.Parallel()
-	pages, err := filepath.Glob("*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, page := range append(pages, "../README.md") {
+	links, headings := 0, 0
+	for _, page := range allPages(t) {
 		for _, match := range markdownLink.FindAllStringSubmatch(read(t, page), -1) {
-			if target := match[1]; !strings.Contains(target, "://") {
-				if _, err := os.Stat(filepath.Join(filepath.Dir(page), target)); err != nil {
-					t.Errorf("%s: the link to %s leads nowhere", page, target)
+			target, anchor := match[1], match[2]
+			if strings.Contains(target, "://") || target+anchor == "" {
+				continue
+			}
+			links++
+			file := page
+			if target != "" {
+				file = filepath.Join(filepath.Dir(page), target)
+			}
+			if _, err := os.Stat(file); err != nil {
+				t.Errorf("%s: the link to %s leads nowhere", page, target)
+				continue
+			}
+			if anchor != "" {
+				headings++
+				if !anchors(read(t, file))[anchor] {
+					t.Errorf("%s: %s has no heading %s", page, file, anchor)
 				}
 			}
 		}
+	}
+	if links < 100 || headings < 10 {
+		t.Errorf("%d links were found, %d of them to headings", links, headings)
+	}
+}
+
+// Every example that has a page of its own is in the table of examples/README.md, where a stranger looks for it.
+func TestExamplesAreListed(t *testing.T) {
+	t.Parallel()
+	list, listed := read(t, "../examples/README.md"), 0
+	for _, page := range allPages(t) {
+		folder, ok := strings.CutPrefix(filepath.ToSlash(filepath.Dir(page)), "../examples/")
+		if !ok {
+			continue
+		}
+		listed++
+		if link := fmt.Sprintf("[%s](%[1]s)", folder); !strings.Contains(list, link) {
+			t.Errorf("examples/README.md has no link %s", link)
+		}
+	}
+	if listed < 7 {
+		t.Errorf("%d examples were found", listed)
 	}
 }
 

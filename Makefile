@@ -100,18 +100,20 @@ baseline: breaking ## take the protos as they are now as what is promised from n
 build: ## build the commands into bin/
 	go build -trimpath -o bin/ ./cmd/...
 
-# Where make install puts things; DESTDIR stands before it when a package is made.
+# Where make install puts things; DESTDIR stands before it when a package is made. DIST is where they are made.
 PREFIX ?= /usr/local
+DIST ?= dist
 
 .PHONY: completions
 completions: ## write the completions of bash, zsh, fish and PowerShell into dist/share, laid out as packages have them
-	sh tools/completions dist
+	sh tools/completions "$(DIST)"
 
 .PHONY: install
-install: completions ## install planton and its completions under PREFIX (/usr/local)
-	mkdir -p "$(DESTDIR)$(PREFIX)/bin" "$(DESTDIR)$(PREFIX)/share"
-	cp dist/bin/planton "$(DESTDIR)$(PREFIX)/bin/planton"
-	cp -R dist/share/. "$(DESTDIR)$(PREFIX)/share/"
+install: completions ## install planton, its completions and its manual pages under PREFIX (/usr/local)
+	umask 022; rm -rf "$(DIST)/share/man" && go run ./internal/reference man "$(DIST)/share/man/man1"
+	umask 022; mkdir -p "$(DESTDIR)$(PREFIX)/bin" "$(DESTDIR)$(PREFIX)/share"
+	umask 022; cp "$(DIST)/bin/planton" "$(DESTDIR)$(PREFIX)/bin/planton"
+	umask 022; cp -R "$(DIST)/share/." "$(DESTDIR)$(PREFIX)/share/"
 
 .PHONY: install-plugins
 install-plugins: ## install the native plugins, so that plain `pulumi up` uses them instead of downloading the official ones

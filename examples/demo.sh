@@ -9,7 +9,7 @@ trap 'rm -rf "$work"' EXIT
 export PLANTON_STATE_DIR="$work/state"
 unset PULUMI_BACKEND_URL PULUMI_CONFIG_PASSPHRASE PULUMI_CONFIG_PASSPHRASE_FILE PULUMI_HOME 2>/dev/null || true
 mkdir "$work/bin"
-go build -o "$work/bin/planton" ./cmd/planton
+GOBIN="$work/bin" go install ./cmd/planton
 PATH="$work/bin:$PATH"
 
 title() { printf '\n=== %s\n' "$*"; }

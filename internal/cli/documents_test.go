@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"io/fs"
 	"os"
@@ -12,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 )
 
 const repository = "../.."
@@ -115,7 +119,8 @@ func TestCommandBlocks(t *testing.T) {
 }
 
 // TestDocumentedCommands runs every command that a page shows on the emulated clouds, all with one state, or logs why it does not. A block
-// runs in a shell of its own, in a folder that holds a copy of the examples. Whatever asks is answered by yes.
+// runs in a shell of its own, in a folder that holds a copy of the examples. The first one, a newcomer's first steps, runs as it is printed,
+// on a terminal where somebody answers; of the others, whatever asks is given --yes.
 func TestDocumentedCommands(t *testing.T) {
 	t.Parallel()
 	cli, err := pulumiCLI()
@@ -123,7 +128,7 @@ func TestDocumentedCommands(t *testing.T) {
 		t.Skipf("these commands run the Pulumi engine: %v", err)
 	}
 	var running []commandBlock
-	script := "copy-examples\n"
+	script := "copy-examples\nttyin -stdin answers\n"
 	for _, block := range allCommandBlocks(t) {
 		if block.reason != "" {
 			t.Logf("%s:%d is not run: %s", block.page, block.line, block.reason)
@@ -133,18 +138,30 @@ func TestDocumentedCommands(t *testing.T) {
 		running = append(running, block)
 	}
 	if len(running) < 4 {
-		t.Errorf("%d blocks are run", len(running))
+		t.Fatalf("%d blocks are run", len(running))
 	}
+	for _, typed := range []string{"planton apply -f cluster.yaml", "planton kubeconfig civokubernetesclusters/dev-cluster > config"} {
+		if !regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(typed) + `( +#.*)?$`).MatchString(running[0].script) {
+			t.Errorf("%s:%d: the first steps have no line %q", running[0].page, running[0].line, typed)
+		}
+	}
+	// What kubectl does with the file, kubectl or not on this machine.
+	script = strings.Replace(script, "run-block 0\n", "run-block 0\nstderr 'Apply this. .y/N.'\nreads-kubeconfig examples/one-cluster/config dev\n", 1)
+	script += "-- answers --\ny\n"
 	directory := t.TempDir()
 	if err := os.WriteFile(filepath.Join(directory, "documents.txt"), []byte(script), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	params := scriptParams(directory, cli.Path)
-	params.Cmds["copy-examples"] = copyExamples
+	params.Cmds["copy-examples"], params.Cmds["reads-kubeconfig"] = copyExamples, readsKubeconfig
 	params.Cmds["run-block"] = func(ts *testscript.TestScript, _ bool, args []string) {
 		i, err := strconv.Atoi(args[0])
 		ts.Check(err)
-		if err := ts.Exec("bash", "-o", "pipefail", "-c", answered+running[i].script); err != nil {
+		before := emulated + answered
+		if i == 0 {
+			before = emulated
+		}
+		if err := ts.Exec("bash", "-o", "pipefail", "-c", before+running[i].script); err != nil {
 			ts.Fatalf("%s:%d: %v\n%s", running[i].page, running[i].line, err, running[i].script)
 		}
 	}
@@ -156,19 +173,43 @@ func copyExamples(ts *testscript.TestScript, _ bool, _ []string) {
 	ts.Check(os.CopyFS(ts.MkAbs("examples"), os.DirFS(filepath.Join(repository, "examples"))))
 }
 
-// answered answers what planton asks, for there is no terminal here, and tells where a line is passed over because its program is not on
-// this machine. No command reaches a real cloud.
-const answered = `set -eu
+// readsKubeconfig reads a kubeconfig as kubectl does, `reads-kubeconfig FILE CONTEXT`, and makes a client of it.
+func readsKubeconfig(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: reads-kubeconfig FILE CONTEXT")
+	}
+	file, err := clientcmd.Load([]byte(ts.ReadFile(args[0])))
+	ts.Check(err)
+	config, err := clientcmd.NewDefaultClientConfig(*file, nil).ClientConfig()
+	ts.Check(err)
+	if file.CurrentContext != args[1] {
+		ts.Fatalf("the context is %s, want %s", file.CurrentContext, args[1])
+	}
+	if _, err := tls.X509KeyPair(config.CertData, config.KeyData); err != nil {
+		ts.Fatalf("the certificate of the user: %v", err)
+	}
+	if !x509.NewCertPool().AppendCertsFromPEM(config.CAData) || !strings.HasPrefix(config.Host, "https://") {
+		ts.Fatalf("there is no way to tell who answers at %s", config.Host)
+	}
+	_, err = rest.HTTPClientFor(config)
+	ts.Check(err)
+}
+
+// emulated keeps commands from the real clouds, and tells where a line is passed over because its program is not on this machine.
+const emulated = `set -eu
 export PLANTON_CLOUD=emulated
-planton() {
+for program in dot jq kubectl; do
+	command -v $program >/dev/null || eval "$program() { cat >/dev/null; echo 'not run: there is no $program on this machine' >&2; }"
+done
+`
+
+// answered answers what planton asks, where there is no terminal.
+const answered = `planton() {
 	case ${1-} in
 	apply | up | destroy | delete) command planton "$@" --yes ;;
 	*) command planton "$@" ;;
 	esac
 }
-for program in dot jq kubectl; do
-	command -v $program >/dev/null || eval "$program() { cat >/dev/null; echo 'not run: there is no $program on this machine' >&2; }"
-done
 `
 
 // TestEveryExampleIsApplied: a folder of manifests under examples/ has a README, and is applied by a block of a page that is run, or by

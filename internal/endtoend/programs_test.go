@@ -31,7 +31,7 @@ var built = sync.OnceValues(func() (string, error) {
 	}
 	programsDirectory = dir
 	build := exec.Command("go", "build", "-o", dir+"/", "./iac/pulumi/civo/...", "./iac/pulumi/digitalocean/...", "./examples/programs/...",
-		"./cmd/pulumi-resource-civo", "./cmd/pulumi-resource-digitalocean", "./cmd/planton")
+		"./cmd/pulumi-resource-civo", "./cmd/pulumi-resource-digitalocean")
 	build.Dir = repository
 	if output, err := build.CombinedOutput(); err != nil {
 		return "", errors.Wrapf(err, "build the programs: %s", output)

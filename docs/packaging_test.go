@@ -134,8 +134,9 @@ func TestDockerfile(t *testing.T) {
 	if strings.Contains(last, "\nRUN ") {
 		t.Error("the last stage runs a command")
 	}
+	made := strings.ReplaceAll(stages[1], "sh tools/completions /out ", "/out/bin /out/share ")
 	for _, match := range regexp.MustCompile(`(?m)^COPY --from=build (?:--chown=\S+ )?/out/(\S+) `).FindAllStringSubmatch(last, -1) {
-		if !strings.Contains(stages[1], "/out/"+match[1]) && !(match[1] == "share" && strings.Contains(stages[1], "sh tools/completions /out ")) {
+		if !strings.Contains(made, "/out/"+match[1]) {
 			t.Errorf("nothing makes /out/%s", match[1])
 		}
 	}

@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"bufio"
 	"bytes"
 	"fmt"
 	"io"
@@ -23,6 +24,24 @@ type document struct {
 	number int // from 1
 	before int // the lines of the file before the first of text
 	text   string
+	// marker is the line that text begins with, as the file has it: text has spaces in the place of the marker. It is empty at the
+	// beginning of a file. end is the marker behind text, empty at the end of the file.
+	marker, end string
+}
+
+// excerpt is a line of the file, as problems are shown with it; empty when it is none of the document's.
+func (d document) excerpt(line int) string {
+	lines := strings.Split(d.text, "\n")
+	switch i := line - d.before - 1; {
+	case i < 0 || i >= len(lines):
+		return ""
+	case i == 0 && d.marker != "":
+		return d.marker
+	case i == len(lines)-1 && d.end != "":
+		return d.end
+	default:
+		return lines[i]
+	}
 }
 
 // line is where the text of the document begins, counted from 1.
@@ -84,41 +103,118 @@ func move(node *yaml.Node, to func(line, column int) (int, int)) {
 	}
 }
 
-// split parts a file into its documents, and into the lines that problems are shown with. In YAML a line that starts with "---" or
-// "..." and white space is a marker wherever it stands, also inside of a block of text, so no parser is needed to find them; and a
-// document that is broken does not hide the next one.
-func split(data []byte) (documents []document, lines []string) {
-	// The byte order mark is the file's, not the first key's.
-	text := strings.TrimPrefix(string(data), "\uFEFF")
-	text = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(text)
-
-	var current strings.Builder
-	before := 0
-	lines = strings.Split(text, "\n")
-	for i, line := range lines {
-		if isMarker(line, "---") || isMarker(line, "...") {
-			documents = append(documents, document{number: len(documents) + 1, before: before, text: current.String()})
-			current.Reset()
-			before = i
-			if line[0] == '-' {
-				// What stands on the line of the marker belongs to the document, at its column.
-				line = "   " + line[3:]
-			} else {
-				line = ""
-			}
-		}
-		current.WriteString(line)
-		// A line break more at the end would be one more in a block of text that keeps them (|+).
-		if i < len(lines)-1 {
-			current.WriteString("\n")
-		}
-	}
-	return append(documents, document{number: len(documents) + 1, before: before, text: current.String()}), lines
+// scanner parts a file into its documents, one after the other. In YAML a line that starts with "---" or "..." and white space is a marker
+// wherever it stands, also inside of a block of text, so no parser is needed to find them; and a document that is broken does not hide
+// the next one.
+type scanner struct {
+	in      *bufio.Reader
+	begun   bool
+	parts   [][]byte // what is left of a line that has line breaks of its own
+	partEnd bool     // whether the last of the parts has a line break behind it
+	current []byte   // of the document that is being read
+	next    document // the same without its text
+	lines   int      // that were read
+	ended   bool
 }
 
-func isMarker(line, marker string) bool {
-	rest, ok := strings.CutPrefix(line, marker)
-	return ok && (rest == "" || rest[0] == ' ' || rest[0] == '\t')
+func newScanner(in io.Reader) *scanner {
+	return &scanner{in: bufio.NewReader(in), next: document{number: 1}}
+}
+
+// scan reads a document. It returns false behind the last one; each file has one.
+func (s *scanner) scan() (document, bool, error) {
+	for !s.ended {
+		line, more, err := s.line()
+		if err != nil {
+			return document{}, false, err
+		}
+		s.ended = !more
+		var whole document
+		marked := isMarker(line, "---") || isMarker(line, "...")
+		if marked {
+			marker := string(line)
+			whole = s.take(marker)
+			s.next = document{number: whole.number + 1, before: s.lines, marker: marker}
+			if line[0] == '-' {
+				// What stands on the line of the marker belongs to the document, at its column.
+				s.current = append(s.current, "   "...)
+				line = line[3:]
+			} else {
+				line = nil
+			}
+		}
+		s.lines++
+		s.current = append(s.current, line...)
+		// A line break more at the end would be one more in a block of text that keeps them (|+).
+		if more {
+			s.current = append(s.current, '\n')
+		}
+		if marked {
+			return whole, true, nil
+		}
+	}
+	if s.next.number == 0 {
+		return document{}, false, nil
+	}
+	last := s.take("")
+	s.next = document{}
+	return last, true, nil
+}
+
+// take ends the document that is being read.
+func (s *scanner) take(marker string) document {
+	whole := s.next
+	whole.text, whole.end = string(s.current), marker
+	s.current = s.current[:0]
+	return whole
+}
+
+// line reads a line without its line break, of whatever kind that is, and tells whether there was one. It is valid until the next call.
+func (s *scanner) line() (line []byte, more bool, err error) {
+	if len(s.parts) == 0 {
+		line, err := s.in.ReadSlice('\n')
+		if errors.Is(err, bufio.ErrBufferFull) {
+			line = slices.Clone(line)
+			var rest []byte
+			rest, err = s.in.ReadBytes('\n')
+			line = append(line, rest...)
+		}
+		if err != nil && !errors.Is(err, io.EOF) {
+			return nil, false, err
+		}
+		if !s.begun {
+			// The byte order mark is the file's, not the first key's.
+			line, s.begun = bytes.TrimPrefix(line, []byte("\uFEFF")), true
+		}
+		line, more = bytes.CutSuffix(line, []byte("\n"))
+		if more {
+			line = bytes.TrimSuffix(line, []byte("\r"))
+		}
+		if !bytes.Contains(line, []byte("\r")) {
+			return line, more, nil
+		}
+		s.parts, s.partEnd = bytes.Split(slices.Clone(line), []byte("\r")), more
+	}
+	line, s.parts = s.parts[0], s.parts[1:]
+	return line, len(s.parts) > 0 || s.partEnd, nil
+}
+
+// split parts a text into its documents.
+func split(data []byte) []document {
+	scanner := newScanner(bytes.NewReader(data))
+	var documents []document
+	for {
+		doc, ok, _ := scanner.scan() // a text can always be read
+		if !ok {
+			return documents
+		}
+		documents = append(documents, doc)
+	}
+}
+
+func isMarker(line []byte, marker string) bool {
+	rest, ok := bytes.CutPrefix(line, []byte(marker))
+	return ok && (len(rest) == 0 || rest[0] == ' ' || rest[0] == '\t')
 }
 
 // isBlank tells whether a document has only white space and comments.
@@ -148,8 +244,8 @@ type read struct {
 	settings *settings // nil when the kind is not known
 }
 
-// parseDocument reads one document of a file with the lines.
-func parseDocument(source Source, doc document, lines []string, all []Setting) read {
+// parseDocument reads one document of a file.
+func parseDocument(source Source, doc document, all []Setting) read {
 	fail := func(node *yaml.Node, path, rule, message, hint string) read {
 		return read{problems: []Problem{{
 			Line: node.Line, Column: node.Column, FieldPath: path, RuleID: rule, Message: message, Hint: hint,
@@ -157,7 +253,7 @@ func parseDocument(source Source, doc document, lines []string, all []Setting) r
 	}
 	root, problem := doc.root()
 	if problem != nil {
-		problem.Hint = syntaxHint(problem.Message, excerpt(lines, problem.Line))
+		problem.Hint = syntaxHint(problem.Message, doc.excerpt(problem.Line))
 		return read{problems: []Problem{*problem}}
 	}
 	if root == nil || isNull(root) {
@@ -199,7 +295,7 @@ func parseDocument(source Source, doc document, lines []string, all []Setting) r
 	}
 	source.Line = root.Line
 	return read{
-		manifest: &Manifest{Kind: kind, Target: target, Source: source, positions: d.positions, lines: lines, settings: all},
+		manifest: &Manifest{Kind: kind, Target: target, Source: source, positions: d.positions, document: doc, settings: all},
 		settings: d.settings,
 	}
 }
@@ -221,7 +317,7 @@ func (in Input) LoadStackInput(path string) (*Manifest, proto.Message, error) {
 			File: path, Line: at.line, Column: at.column, FieldPath: fieldPath, RuleID: rule, Message: message, Hint: hint,
 		}}}
 	}
-	documents, _ := split(data)
+	documents := split(data)
 	documents = slices.DeleteFunc(documents, func(d document) bool { return isBlank(d.text) })
 	if len(documents) == 0 {
 		return nil, nil, &Error{Problems: []Problem{emptyProblem(path)}}
@@ -257,7 +353,9 @@ func (in Input) LoadStackInput(path string) (*Manifest, proto.Message, error) {
 	input := kind.NewStackInput()
 	d := &decoder{settings: newSettings(in.Settings, kind, "target")}
 	problems := withoutSecrets(d.check(root, input), input.ProtoReflect().Descriptor())
-	problems = append(problems, unfitting(in.Settings, []*settings{d.settings})...)
+	fitted := newFitting(in.Settings)
+	fitted.add(d.settings)
+	problems = append(problems, fitted.problems()...)
 	if len(problems) > 0 {
 		for i := range problems {
 			if problems[i].File == "" {
@@ -292,7 +390,7 @@ func (in Input) LoadStackInput(path string) (*Manifest, proto.Message, error) {
 func Decode(file string, data []byte, into proto.Message) error {
 	var problems []Problem
 	var content *document
-	documents, _ := split(data)
+	documents := split(data)
 	for _, doc := range documents {
 		if isBlank(doc.text) {
 			continue
@@ -385,12 +483,4 @@ func notUTF8(r rune, size int) bool { return r == utf8.RuneError && size == 1 }
 // isControl tells the control characters, which YAML does not allow but for those that are white space.
 func isControl(r rune, _ int) bool {
 	return r != '\n' && r != '\t' && r != '\r' && r != '\u0085' && unicode.IsControl(r)
-}
-
-// excerpt is a line of a document, counted from 1.
-func excerpt(lines []string, line int) string {
-	if line < 1 || line > len(lines) {
-		return ""
-	}
-	return lines[line-1]
 }

@@ -1,14 +1,12 @@
 package manifest
 
 import (
+	"bytes"
 	"io"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 
 	"github.com/bmatcuk/doublestar/v4"
 	"github.com/pkg/errors"
@@ -46,133 +44,58 @@ func Load(paths []string, stdin io.Reader) ([]*Manifest, error) {
 // Load reads the manifests, with all cores. The error is an *Error when what was read is wrong: then it holds the problems of all files.
 // It is another one when a file cannot be read, and when a glob matches nothing.
 func (in Input) Load() ([]*Manifest, error) {
-	b := &batch{settings: in.Settings}
+	var manifests []*Manifest
+	if err := in.Each(func(m *Manifest) { manifests = append(manifests, m) }); err != nil {
+		return nil, err
+	}
+	return manifests, nil
+}
+
+// Each reads the manifests as Load does, hands them on in their order, one after the other, and keeps none of them: so many can be read as
+// there are. Those that are handed on are good each for itself; whether all are, the error tells, which is that of Load.
+func (in Input) Each(visit func(*Manifest)) error {
+	return newCollector(in.Settings, visit).collect(strings.Join(in.Paths, ", "), in.feed)
+}
+
+// feed reads the files.
+func (in Input) feed(f *feeder) error {
 	for _, path := range in.Paths {
 		files, err := filesOf(path)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		for _, file := range files {
-			data, err := readFile(file, in.Stdin)
+			some, err := in.feedFile(f, file)
 			if err != nil {
-				return nil, err
+				return err
 			}
 			// A file that someone names is meant to declare something; one that lies in a folder need not.
-			if !b.add(file, data) && file == path {
-				b.fail(emptyProblem(file))
+			if !some && file == path {
+				f.fail(emptyProblem(file))
 			}
 		}
 	}
 	for _, text := range in.Texts {
-		b.generated = true
-		if !b.add(text.File, text.Data) {
-			b.fail(emptyProblem(text.File))
+		f.generated = true
+		some, err := f.feed(text.File, bytes.NewReader(text.Data))
+		if err != nil {
+			return err
+		}
+		if !some {
+			f.fail(emptyProblem(text.File))
 		}
 	}
-	b.flush()
-	if len(b.manifests)+len(b.problems) == 0 {
-		b.problems = append(b.problems, emptyProblem(strings.Join(in.Paths, ", ")))
-	}
-	return b.finish()
+	return nil
 }
 
-// batchSize is how many documents are read together: enough for all cores to have something to do, few enough to be nothing beside what
-// is kept.
-const batchSize = 256
-
-// batch reads documents side by side, and keeps what comes of them in the order of the documents.
-type batch struct {
-	settings  []Setting
-	generated bool
-
-	pending   []task
-	manifests []*Manifest
-	problems  []Problem
-	applied   []*settings
-	unknown   bool // a document is of no kind that is known, so nobody can tell which settings it would take
-}
-
-// task is a document that is to be read.
-type task struct {
-	source Source
-	doc    document
-	lines  []string
-	read
-}
-
-// add takes the documents of a file. It returns false when there is none.
-func (b *batch) add(file string, data []byte) bool {
-	documents, lines := split(data)
-	number, some := 0, false
-	for _, doc := range documents {
-		// A marker before any content starts the first document, it does not end one before it.
-		if number == 0 && isBlank(doc.text) {
-			continue
-		}
-		number++
-		some = some || !isNullText(doc.text)
-		doc.number = number
-		source := Source{File: file, Document: number, Generated: b.generated}
-		b.pending = append(b.pending, task{source: source, doc: doc, lines: lines})
-		if len(b.pending) == batchSize {
-			b.flush()
-		}
+func (in Input) feedFile(f *feeder, file string) (some bool, err error) {
+	opened, err := openFile(file, in.Stdin)
+	if err != nil {
+		return false, err
 	}
-	return some
-}
-
-// fail adds a problem behind those of the documents before it.
-func (b *batch) fail(problem Problem) {
-	b.flush()
-	b.problems = append(b.problems, problem)
-}
-
-// flush reads the documents that were added.
-func (b *batch) flush() {
-	workers := min(runtime.GOMAXPROCS(0), len(b.pending))
-	var next atomic.Int64
-	work := func() {
-		for i := int(next.Add(1)) - 1; i < len(b.pending); i = int(next.Add(1)) - 1 {
-			t := &b.pending[i]
-			t.read = parseDocument(t.source, t.doc, t.lines, b.settings)
-		}
-	}
-	var group sync.WaitGroup
-	for range workers - 1 {
-		group.Go(work)
-	}
-	work()
-	group.Wait()
-	for _, t := range b.pending {
-		if t.manifest != nil {
-			b.manifests = append(b.manifests, t.manifest)
-		}
-		for _, problem := range t.problems {
-			problem.File, problem.Document, problem.Generated = t.source.File, t.source.Document, t.source.Generated
-			problem.Excerpt = excerpt(t.lines, problem.Line)
-			problem.place(b.settings)
-			b.problems = append(b.problems, problem)
-		}
-		if t.settings != nil {
-			b.applied = append(b.applied, t.settings)
-		} else if len(t.problems) > 0 {
-			b.unknown = true
-		}
-	}
-	b.pending = b.pending[:0]
-}
-
-// finish looks for what only shows when all is read: resources that are declared twice, and settings that fit none.
-func (b *batch) finish() ([]*Manifest, error) {
-	b.flush()
-	problems := append(b.problems, duplicates(b.manifests)...)
-	if !b.unknown {
-		problems = append(problems, unfitting(b.settings, b.applied)...)
-	}
-	if len(problems) > 0 {
-		return nil, &Error{Problems: problems}
-	}
-	return b.manifests, nil
+	defer func() { _ = opened.Close() }()
+	some, err = f.feed(file, opened)
+	return some, errors.Wrap(err, readingOf(file))
 }
 
 func emptyProblem(file string) Problem {
@@ -232,13 +155,31 @@ func matchesOf(pattern string) ([]string, error) {
 }
 
 func readFile(file string, stdin io.Reader) ([]byte, error) {
-	if file != Stdin {
-		data, err := os.ReadFile(file)
-		return data, errors.Wrap(err, "read manifests")
+	opened, err := openFile(file, stdin)
+	if err != nil {
+		return nil, err
 	}
-	if stdin == nil {
-		return nil, errors.New("read manifests from the standard input: there is none")
+	defer func() { _ = opened.Close() }()
+	data, err := io.ReadAll(opened)
+	return data, errors.Wrap(err, readingOf(file))
+}
+
+func openFile(file string, stdin io.Reader) (io.ReadCloser, error) {
+	switch {
+	case file != Stdin:
+		opened, err := os.Open(file)
+		return opened, errors.Wrap(err, readingOf(file))
+	case stdin == nil:
+		return nil, errors.New(readingOf(file) + ": there is none")
+	default:
+		return io.NopCloser(stdin), nil
 	}
-	data, err := io.ReadAll(stdin)
-	return data, errors.Wrap(err, "read manifests from the standard input")
+}
+
+// readingOf says what is being done, for errors.
+func readingOf(file string) string {
+	if file == Stdin {
+		return "read manifests from the standard input"
+	}
+	return "read manifests"
 }

@@ -30,7 +30,7 @@ type Manifest struct {
 	Source Source
 
 	positions positions
-	lines     []string // of the file
+	document  document
 	settings  []Setting
 }
 
@@ -67,7 +67,7 @@ func (m *Manifest) Problem(fieldPath, ruleID, message string) Problem {
 	at := m.positions.closest(fieldPath)
 	problem := Problem{
 		File: m.Source.File, Generated: m.Source.Generated, Document: m.Source.Document, Line: at.line, Column: at.column,
-		Kind: m.Kind.Name, FieldPath: fieldPath, RuleID: ruleID, Message: message, Excerpt: excerpt(m.lines, at.line),
+		Kind: m.Kind.Name, FieldPath: fieldPath, RuleID: ruleID, Message: message, Excerpt: m.document.excerpt(at.line),
 	}
 	problem.place(m.settings)
 	return problem
@@ -75,12 +75,19 @@ func (m *Manifest) Problem(fieldPath, ruleID, message string) Problem {
 
 // Parse reads the manifests of one file, whose name is used in problems. The error is an *Error.
 func Parse(file string, data []byte) ([]*Manifest, error) {
-	b := &batch{}
-	b.add(file, data)
-	if len(b.manifests)+len(b.problems)+len(b.pending) == 0 {
-		b.problems = append(b.problems, emptyProblem(file))
+	var manifests []*Manifest
+	c := newCollector(nil, func(m *Manifest) { manifests = append(manifests, m) })
+	err := c.collect("", func(f *feeder) error {
+		_, err := f.feed(file, bytes.NewReader(data))
+		return err
+	})
+	if c.documents == 0 {
+		return nil, &Error{Problems: []Problem{emptyProblem(file)}}
 	}
-	return b.finish()
+	if err != nil {
+		return nil, err
+	}
+	return manifests, nil
 }
 
 // Marshal returns a message as YAML that Parse reads back into an equal one.
@@ -145,23 +152,4 @@ func isBlock(text string) bool {
 	body, ended := strings.CutSuffix(text, "\n")
 	return ended && body != "" && !unicode.IsSpace(rune(body[0])) && !strings.HasSuffix(body, "\n") && strings.Contains(body, "\n") &&
 		!strings.ContainsFunc(body, func(r rune) bool { return r != '\n' && isSpecial(r) })
-}
-
-// duplicates finds manifests of a resource that another one declares already. Two of them would change one stack in turns.
-func duplicates(manifests []*Manifest) []Problem {
-	type key struct{ kind, org, env, name string }
-	first := map[key]*Manifest{}
-	var problems []Problem
-	for _, m := range manifests {
-		metadata := kinds.Metadata(m.Target)
-		k := key{m.Kind.Name, metadata.GetOrg(), metadata.GetEnv(), metadata.GetName()}
-		earlier, ok := first[k]
-		if !ok {
-			first[k] = m
-			continue
-		}
-		problems = append(problems, m.Problem("metadata.name", RuleDuplicateResource,
-			fmt.Sprintf("%s is declared already at %s; names are unique for a kind, organization and environment", m, earlier.Source)))
-	}
-	return problems
 }

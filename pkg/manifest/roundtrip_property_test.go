@@ -58,7 +58,7 @@ func TestRoundTrips(t *testing.T) {
 						t.Fatal(err)
 					}
 					for way, text := range map[string][]byte{"YAML": yaml, "JSON read as YAML": json} {
-						documents, _ := split(text)
+						documents := split(text)
 						if len(documents) != 1 {
 							t.Fatalf("%s: written as %d documents:\n%s", way, len(documents), text)
 						}

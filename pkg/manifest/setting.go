@@ -479,23 +479,37 @@ func (d *decoder) applySettings(root *yaml.Node) {
 	}
 }
 
-// unfitting are the problems of settings that fit no manifest, given what became of them in each.
-func unfitting(all []Setting, documents []*settings) []Problem {
-	var problems []Problem
-	for i, one := range all {
-		fits := false
-		var misfit *Problem
-		for _, d := range documents {
-			fits = fits || d.fits[i]
-			if misfit == nil && d.misfits[i] != nil {
-				misfit = d.misfits[i]
-				misfit.Message = d.kind.Name + ": " + misfit.Message
-			}
+// fitting is what became of settings in all documents.
+type fitting struct {
+	all     []Setting
+	fits    []bool
+	misfits []*Problem // the first of each setting
+	unknown bool       // a document is of no kind that is known, so nobody can tell which settings it would take
+}
+
+func newFitting(all []Setting) *fitting {
+	return &fitting{all: all, fits: make([]bool, len(all)), misfits: make([]*Problem, len(all))}
+}
+
+// add takes what became of the settings in one document.
+func (f *fitting) add(document *settings) {
+	for i := range f.all {
+		f.fits[i] = f.fits[i] || document.fits[i]
+		if misfit := document.misfits[i]; misfit != nil && f.misfits[i] == nil {
+			misfit.Message = document.kind.Name + ": " + misfit.Message
+			f.misfits[i] = misfit
 		}
+	}
+}
+
+// problems are those of settings that fit no manifest.
+func (f *fitting) problems() []Problem {
+	var problems []Problem
+	for i, one := range f.all {
 		switch {
-		case fits:
-		case misfit != nil:
-			problems = append(problems, *misfit)
+		case f.fits[i] || f.unknown:
+		case f.misfits[i] != nil:
+			problems = append(problems, *f.misfits[i])
 		case one.name != "":
 			problems = append(problems, *one.problem(1, "", RuleSetting, "there is no "+one.kind.Name+" "+one.name+" among the manifests"))
 		}

@@ -224,7 +224,7 @@ func decodeWith(t *rapid.T, kind kinds.Kind, m proto.Message, setting Setting) p
 	if err != nil {
 		t.Fatal(err)
 	}
-	documents, _ := split(text)
+	documents := split(text)
 	root, problem := documents[0].root()
 	if problem != nil {
 		t.Fatalf("%v\n%s", problem, text)

@@ -13,7 +13,6 @@ import (
 	civov1 "github.com/plantonhq/project-planton/apis/org/project_planton/provider/civo"
 	digitaloceanv1 "github.com/plantonhq/project-planton/apis/org/project_planton/provider/digitalocean"
 	"github.com/plantonhq/project-planton/pkg/credentials"
-	"github.com/plantonhq/project-planton/pkg/foreignkey"
 	"github.com/plantonhq/project-planton/pkg/kustomize"
 	"github.com/plantonhq/project-planton/pkg/manifest"
 	"github.com/plantonhq/project-planton/pkg/provision"
@@ -58,82 +57,79 @@ func (f *manifestFlags) bind(cmd *cobra.Command) {
 	}
 }
 
-// load reads the manifests and puts them in order, which finds circles. A provider config that stands beside a manifest goes to the
-// cloud's flags, which may be nil.
+// load reads the manifests, see each.
 func (f *manifestFlags) load(streams Streams, cloud *cloudFlags) ([]*manifest.Manifest, error) {
-	manifests, err := f.read(streams, cloud)
+	var manifests []*manifest.Manifest
+	err := f.each(streams, cloud, func(m *manifest.Manifest) { manifests = append(manifests, m) })
 	if err != nil {
-		var invalid *manifest.Error
-		var usage *usageFailure
-		if errors.As(err, &invalid) || errors.As(err, &usage) {
-			return nil, err
-		}
-		return nil, usageError(err.Error())
-	}
-	if _, err := provision.Order(manifests); err != nil {
-		return nil, placeCycle(err, manifests)
+		return nil, err
 	}
 	return manifests, nil
 }
 
-// placeCycle gives resources that refer to one another in a circle the place of the first of them.
-func placeCycle(err error, manifests []*manifest.Manifest) error {
-	var cycle *foreignkey.CycleError
-	if errors.As(err, &cycle) {
-		for _, m := range manifests {
-			if foreignkey.KeyOf(m.Target) == cycle.Cycle[0] {
-				problem := m.Problem("metadata", manifest.RuleReference, cycle.Error())
-				problem.Hint = "take one of the references or metadata.relationships out"
-				return &manifest.Error{Problems: []manifest.Problem{problem}}
-			}
-		}
+// each reads the manifests and hands them on one after the other, and looks whether they can be put in order, which finds circles. A
+// provider config that stands beside a manifest goes to the cloud's flags, which may be nil.
+func (f *manifestFlags) each(streams Streams, cloud *cloudFlags, visit func(*manifest.Manifest)) error {
+	checker := provision.NewChecker()
+	err := f.read(streams, cloud, func(m *manifest.Manifest) {
+		checker.Add(m)
+		visit(m)
+	})
+	var invalid *manifest.Error
+	var usage *usageFailure
+	switch {
+	case err == nil:
+		return checker.Err()
+	case errors.As(err, &invalid) || errors.As(err, &usage):
+		return err
+	default:
+		return usageError(err.Error())
 	}
-	return err
 }
 
-func (f *manifestFlags) read(streams Streams, cloud *cloudFlags) ([]*manifest.Manifest, error) {
+func (f *manifestFlags) read(streams Streams, cloud *cloudFlags, visit func(*manifest.Manifest)) error {
 	given := len(f.files) > 0 || f.inputDir != "" || f.kustomizeDir != ""
 	switch {
 	case f.overlay != "" && f.kustomizeDir == "":
-		return nil, usageError("--overlay is one of a kustomization: give its folder with --kustomize-dir")
+		return usageError("--overlay is one of a kustomization: give its folder with --kustomize-dir")
 	case !given && f.stackInput == "":
-		return nil, usageError("no manifest is given: pass -f FILE")
+		return usageError("no manifest is given: pass -f FILE")
 	case len(f.files) > 0 && f.stackInput != "":
-		return nil, usageError("-f and -i cannot be given together: a stack input holds its manifest")
+		return usageError("-f and -i cannot be given together: a stack input holds its manifest")
 	case given && f.stackInput != "":
-		return nil, usageError("-i cannot be given together with --input-dir or --kustomize-dir: a stack input holds its manifest")
+		return usageError("-i cannot be given together with --input-dir or --kustomize-dir: a stack input holds its manifest")
 	}
 	input := manifest.Input{Paths: f.files, Stdin: streams.In}
 	for _, text := range f.set {
 		setting, err := manifest.ParseSetting(text)
 		if err != nil {
-			return nil, usageError("--set " + text + ": " + err.Error())
+			return usageError("--set " + text + ": " + err.Error())
 		}
 		input.Settings = append(input.Settings, setting)
 	}
 	if f.stackInput != "" {
-		return f.readStackInput(input, cloud)
+		return f.readStackInput(input, cloud, visit)
 	}
 	if f.inputDir != "" {
 		if info, err := os.Stat(f.inputDir); err == nil && !info.IsDir() {
-			return nil, usageError("--input-dir " + f.inputDir + " is a file, not a folder: give it with -f")
+			return usageError("--input-dir " + f.inputDir + " is a file, not a folder: give it with -f")
 		}
 		input.Paths = append(slices.Clone(input.Paths), f.inputDir)
 	}
 	if f.kustomizeDir != "" {
 		built, err := kustomize.Build(f.kustomizeDir, f.overlay)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		input.Texts = []manifest.Text{{File: built.File, Data: built.Data}}
 	}
-	return input.Load()
+	return input.Each(visit)
 }
 
-func (f *manifestFlags) readStackInput(input manifest.Input, cloud *cloudFlags) ([]*manifest.Manifest, error) {
+func (f *manifestFlags) readStackInput(input manifest.Input, cloud *cloudFlags, visit func(*manifest.Manifest)) error {
 	m, config, err := input.LoadStackInput(f.stackInput)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if cloud != nil {
 		switch config := config.(type) {
@@ -143,7 +139,8 @@ func (f *manifestFlags) readStackInput(input manifest.Input, cloud *cloudFlags) 
 			cloud.given.DigitalOcean = config
 		}
 	}
-	return []*manifest.Manifest{m}, nil
+	visit(m)
+	return nil
 }
 
 // readsStdin tells whether the manifests come from where an answer would come from, too.

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"fmt"
+	"io"
+	"strings"
 
 	"github.com/pkg/errors"
 	"github.com/spf13/cobra"
@@ -44,7 +46,17 @@ func (o *validateOptions) run(streams Streams) error {
 	if err := o.output.check(); err != nil {
 		return err
 	}
-	manifests, err := o.manifests.load(streams, nil)
+	// Nothing is said of the good ones when one is not.
+	var lines strings.Builder
+	described := []manifestDocument{}
+	err := o.manifests.each(streams, nil, func(m *manifest.Manifest) {
+		switch o.output.format {
+		case outputText:
+			fmt.Fprintf(&lines, "%s: %s is valid\n", m.Source, m)
+		case outputJSON:
+			described = append(described, describe(m))
+		}
+	})
 	var invalid *manifest.Error
 	if err != nil && !errors.As(err, &invalid) {
 		return err
@@ -60,10 +72,6 @@ func (o *validateOptions) run(streams Streams) error {
 		if err != nil {
 			document["error"] = errorDocument(streams, err)
 		} else {
-			described := make([]manifestDocument, len(manifests))
-			for i, m := range manifests {
-				described[i] = describe(m)
-			}
 			document["manifests"] = described
 		}
 		if writeErr := writeJSON(streams, document); writeErr != nil {
@@ -76,8 +84,8 @@ func (o *validateOptions) run(streams Streams) error {
 	case outputGitHub:
 		writeWorkflowCommands(streams.Out, problems)
 	default:
-		for _, m := range manifests {
-			_, _ = fmt.Fprintf(streams.Out, "%s: %s is valid\n", m.Source, m)
+		if err == nil {
+			_, _ = io.WriteString(streams.Out, lines.String())
 		}
 	}
 	if err != nil {

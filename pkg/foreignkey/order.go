@@ -76,27 +76,96 @@ type Graph struct {
 // metadata.relationships) to resources that are not among the manifests do not count. It fails with a *CycleError when there is
 // no order, and when two manifests are of the same resource.
 func Order(targets []proto.Message) (Graph, error) {
-	index := make(map[Key]int, len(targets))
-	for i, target := range targets {
-		key := KeyOf(target)
-		if first, ok := index[key]; ok {
-			return Graph{}, errors.Errorf("%s is declared twice (manifests %d and %d)", key, first+1, i+1)
+	b := NewBuilder()
+	for _, target := range targets {
+		if err := b.declare(KeyOf(target)); err != nil {
+			return Graph{}, err
 		}
-		index[key] = i
 	}
-	graph := Graph{Needs: make([][]int, len(targets))}
 	for i, target := range targets {
 		links, err := Links(target)
 		if err != nil {
 			return Graph{}, errors.Wrap(err, KeyOf(target).String())
 		}
-		for _, link := range links {
-			if j, ok := index[link.To]; ok {
-				graph.Needs[i] = append(graph.Needs[i], j)
+		b.link(i, links)
+	}
+	return b.Graph()
+}
+
+// Builder makes a Graph of manifests that come one after the other. It keeps no more of them than what they are called.
+type Builder struct {
+	numbers  map[Key]int32 // of all keys that are declared or referred to
+	keys     []Key         // of those that are declared, in their order
+	declared []int32       // by number: the place among keys, or undeclared
+	needs    [][]int32     // by place: the numbers of what is referred to
+}
+
+// undeclared is the place of a key that is referred to, and not declared so far.
+const undeclared = -1
+
+// NewBuilder makes a builder of a graph without manifests.
+func NewBuilder() *Builder { return &Builder{numbers: map[Key]int32{}} }
+
+// Add takes a manifest with what it points at, see Links. It fails when there is one of the same resource already.
+func (b *Builder) Add(key Key, links []Link) error {
+	if err := b.declare(key); err != nil {
+		return err
+	}
+	b.link(len(b.keys)-1, links)
+	return nil
+}
+
+func (b *Builder) number(key Key) int32 {
+	number, ok := b.numbers[key]
+	if !ok {
+		number = int32(len(b.declared))
+		b.numbers[key] = number
+		b.declared = append(b.declared, undeclared)
+	}
+	return number
+}
+
+func (b *Builder) declare(key Key) error {
+	number := b.number(key)
+	if first := b.declared[number]; first != undeclared {
+		return errors.Errorf("%s is declared twice (manifests %d and %d)", key, first+1, len(b.keys)+1)
+	}
+	b.declared[number] = int32(len(b.keys))
+	b.keys, b.needs = append(b.keys, key), append(b.needs, nil)
+	return nil
+}
+
+func (b *Builder) link(place int, links []Link) {
+	if len(links) == 0 {
+		return
+	}
+	needs := make([]int32, len(links))
+	for i, link := range links {
+		needs[i] = b.number(link.To)
+	}
+	b.needs[place] = needs
+}
+
+// Place tells which of the manifests that were added is of a resource, counted from 0.
+func (b *Builder) Place(key Key) (int, bool) {
+	number, ok := b.numbers[key]
+	if !ok || b.declared[number] == undeclared {
+		return 0, false
+	}
+	return int(b.declared[number]), true
+}
+
+// Graph puts the manifests that were added in order. It fails with a *CycleError when there is none.
+func (b *Builder) Graph() (Graph, error) {
+	graph := Graph{Needs: make([][]int, len(b.keys))}
+	for place, needs := range b.needs {
+		for _, number := range needs {
+			if needed := b.declared[number]; needed != undeclared {
+				graph.Needs[place] = append(graph.Needs[place], int(needed))
 			}
 		}
 	}
-	return graph, graph.sort(targets)
+	return graph, graph.sort(b.keys)
 }
 
 // Link is one reference of a manifest, or one of its metadata.relationships.
@@ -115,6 +184,11 @@ func Links(target proto.Message) ([]Link, error) {
 	if err != nil {
 		return nil, err
 	}
+	return LinksOf(target, references)
+}
+
+// LinksOf is Links for a manifest whose references are known, see Of.
+func LinksOf(target proto.Message, references []Reference) ([]Link, error) {
 	links := make([]Link, 0, len(references))
 	for _, reference := range references {
 		links = append(links, Link{FieldPath: reference.FieldPath, To: reference.KeyOf(target), OutputKey: reference.OutputKey})
@@ -132,13 +206,13 @@ func Links(target proto.Message) ([]Link, error) {
 	return links, nil
 }
 
-func (g *Graph) sort(targets []proto.Message) error {
+func (g *Graph) sort(keys []Key) error {
 	const (
 		unseen = iota
 		open
 		done
 	)
-	state := make([]int, len(targets))
+	state := make([]int8, len(keys))
 	var path []int
 	var visit func(int) error
 	visit = func(i int) error {
@@ -148,7 +222,7 @@ func (g *Graph) sort(targets []proto.Message) error {
 		case open:
 			var cycle []Key
 			for at := len(path) - 1; ; at-- {
-				cycle = append([]Key{KeyOf(targets[path[at]])}, cycle...)
+				cycle = append([]Key{keys[path[at]]}, cycle...)
 				if path[at] == i {
 					return &CycleError{Cycle: cycle}
 				}
@@ -166,7 +240,7 @@ func (g *Graph) sort(targets []proto.Message) error {
 		g.Order = append(g.Order, i)
 		return nil
 	}
-	for i := range targets {
+	for i := range keys {
 		if err := visit(i); err != nil {
 			return err
 		}

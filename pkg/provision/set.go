@@ -77,30 +77,12 @@ func (e *Engine) NewSet(manifests []*manifest.Manifest, configs ProviderConfigs)
 // *manifest.Error whose problems tell the places of references that name no output, and of manifests that share a stack.
 func Order(manifests []*manifest.Manifest) ([]Member, error) {
 	members := make([]Member, len(manifests))
-	targets := make([]proto.Message, len(manifests))
-	byStack := map[stackidentity.Identity]*manifest.Manifest{}
-	var problems []manifest.Problem
+	checker := NewChecker()
 	for i, m := range manifests {
-		targets[i] = m.Target
-		identity, err := stackidentity.For(m.Kind, kinds.Metadata(m.Target))
-		if err != nil {
-			problems = append(problems, m.Problem("metadata.labels", manifest.RuleStack, err.Error()))
-		} else if other, ok := byStack[identity]; ok {
-			problems = append(problems, m.Problem("metadata", manifest.RuleStack,
-				fmt.Sprintf("its stack %s is that of %s at %s already", identity, other, other.Source)))
-		}
-		byStack[identity] = m
-		references, err := foreignkey.Of(m.Target)
-		if err != nil {
-			path, message, _ := strings.Cut(err.Error(), ": ")
-			problems = append(problems, m.Problem(path, manifest.RuleReference, message))
-		}
+		identity, references := checker.add(m)
 		members[i] = Member{Manifest: m, Identity: identity, key: foreignkey.KeyOf(m.Target), references: references}
 	}
-	if len(problems) > 0 {
-		return nil, &manifest.Error{Problems: problems}
-	}
-	graph, err := foreignkey.Order(targets)
+	graph, err := checker.graph()
 	if err != nil {
 		return nil, err
 	}

@@ -38,7 +38,7 @@ fuzz: ## run every fuzz target for FUZZTIME (30s), two side by side
 	@sh tools/fuzz
 
 .PHONY: bench
-bench: pulumi-cli ## what an operation costs beside the time of the clouds, see docs/performance.md (BENCH=full: two hundred stacks too)
+bench: pulumi-cli ## what an operation costs beside the time of the clouds, see docs/performance.md (BENCH=full: two hundred stacks and more)
 	@mkdir -p .build && go build -o .build/bench ./internal/bench && .build/bench
 
 .PHONY: lint

@@ -1,10 +1,10 @@
 // Command bench measures what an operation costs beside the time of the clouds, and prints a table. Each row stands beside a
 // baseline of the same run: what the work would cost without the part that is measured. docs/performance.md tells what the rows
-// mean. `make bench` runs it; BENCH=full adds two hundred stacks.
+// mean. `make bench` runs it; BENCH=full adds two hundred stacks and a hundred thousand manifests.
 //
 // The engine is the real one, the plugins are the native ones, and the clouds are emulated in this process, without latency. An
 // operation runs in a process of its own (worker.go), as `planton` is one, with the plugin in another, so that the operating system
-// tells the times of engine, program and plugin apart.
+// tells the times of engine, program and plugin apart. Commands that call no engine are run as people run them (commands.go).
 package main
 
 import (
@@ -46,7 +46,7 @@ func run(args []string) error {
 	case len(args) > 1 && args[0] == pluginArgument:
 		return servePlugin(ctx, args[1:], os.Stdin, os.Stdout)
 	case len(args) > 0:
-		return errors.New("bench takes no arguments; BENCH=full measures two hundred stacks too")
+		return errors.New("bench takes no arguments; BENCH=full measures two hundred stacks and a hundred thousand manifests too")
 	}
 	return bench(ctx, os.Stdout, os.Getenv("BENCH") == "full")
 }
@@ -65,6 +65,20 @@ func bench(ctx context.Context, out io.Writer, full bool) error {
 	p := &printer{out: bufio.NewWriter(out)}
 	p.line("machine: %d cores, %s, %s/%s, pulumi %s; %d runs a figure, median (spread); CPU is user and system time",
 		runtime.NumCPU(), runtime.Version(), runtime.GOOS, runtime.GOARCH, cli.Version(), runs)
+	c, err := buildCommands(ctx, directory)
+	if err != nil {
+		return err
+	}
+	if err := c.start(ctx, p); err != nil {
+		return err
+	}
+	many := []int{100, 1000, 10_000}
+	if full {
+		many = append(many, 100_000)
+	}
+	if err := c.validate(ctx, p, many); err != nil {
+		return err
+	}
 	if err := p.manifests([]int{1, 100, 10_000}); err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/pkg/errors"
@@ -33,6 +34,18 @@ type RetryTransport struct {
 	Budget time.Duration
 	// AttemptsHeader is the header of a failed answer that gets the number of attempts; "" for none.
 	AttemptsHeader string
+
+	ahead atomic.Int64 // see Now
+}
+
+// Now is the time by the clock of the cloud, as far as its answers have told it: this machine's own clock may be wrong.
+func (t *RetryTransport) Now() time.Time { return time.Now().Add(time.Duration(t.ahead.Load())) }
+
+// hear learns from an answer what time it is.
+func (t *RetryTransport) hear(answer *http.Response) {
+	if at, err := http.ParseTime(answer.Header.Get("Date")); err == nil {
+		t.ahead.Store(int64(time.Until(at)))
+	}
 }
 
 // responseTimeout is how long a cloud may take to begin an answer. Without it a half-open connection would hold an operation until its
@@ -60,6 +73,7 @@ func (t *RetryTransport) RoundTrip(request *http.Request) (*http.Response, error
 		response, err := t.Base.RoundTrip(sent.Clone(context.WithValue(ctx, attemptKey{}, attempt)))
 		if response != nil {
 			tellClock(ctx, response)
+			t.hear(response)
 		}
 		if ctx.Err() != nil || attempt >= t.Attempts || !repeatable(request.Method, response, err) {
 			return t.last(response, err, attempt)
@@ -201,7 +215,7 @@ func (t *RetryTransport) wait(response *http.Response, attempt int) time.Duratio
 		pause = min(pause, t.Longest)
 	}
 	if response != nil {
-		if asked, ok := retryAfter(response.Header.Get("Retry-After"), time.Now()); ok {
+		if asked, ok := retryAfter(response.Header.Get("Retry-After"), t.Now()); ok {
 			return max(asked, pause)
 		}
 	}

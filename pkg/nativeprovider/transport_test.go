@@ -172,7 +172,7 @@ func TestTransportStaysInItsTime(t *testing.T) {
 
 // attemptsOf are the times, after the first one, at which a transport tries a request to a server that never has time. The clock is the
 // test's own, and no time passes.
-func attemptsOf(t *testing.T, transport RetryTransport) (begun []time.Duration) {
+func attemptsOf(t *testing.T, transport *RetryTransport) (begun []time.Duration) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
@@ -193,9 +193,51 @@ func attemptsOf(t *testing.T, transport RetryTransport) (begun []time.Duration) 
 	return begun
 }
 
+// A Retry-After that is a date is one of the cloud's clock: it is waited for as long as was meant, whatever this machine's clock says.
+func TestTransportWaitsByTheCloudsClock(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		reason string
+		ahead  time.Duration // the cloud's clock
+	}{
+		{"one clock", 0},
+		{"this machine's clock is an hour late", time.Hour},
+		{"this machine's clock is an hour early", -time.Hour},
+		{"this machine's clock was never set", 30 * 365 * 24 * time.Hour},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var begun []time.Duration
+			start := time.Now()
+			transport := &RetryTransport{Attempts: 2, First: time.Millisecond, Budget: time.Minute}
+			transport.Base = roundTripper(func(*http.Request) (*http.Response, error) {
+				begun = append(begun, time.Since(start))
+				now := time.Now().Add(test.ahead).UTC()
+				return &http.Response{StatusCode: http.StatusServiceUnavailable, Body: http.NoBody, Header: http.Header{
+					"Date": {now.Format(http.TimeFormat)}, "Retry-After": {now.Add(20 * time.Second).Format(http.TimeFormat)},
+				}}, nil
+			})
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1/", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			response, err := transport.RoundTrip(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = response.Body.Close()
+			if len(begun) != 2 || begun[1] < 19*time.Second || begun[1] > 21*time.Second {
+				t.Errorf("%s: it tried at %v, want twice, 20 seconds apart", test.reason, begun)
+			}
+			if off := transport.Now().Sub(time.Now().Add(test.ahead)).Abs(); off > time.Second {
+				t.Errorf("%s: its time is off by %s", test.reason, off)
+			}
+		})
+	}
+}
+
 func TestTransportDoublesItsPauses(t *testing.T) {
 	t.Parallel()
-	begun := attemptsOf(t, RetryTransport{Attempts: 8, First: time.Second, Budget: time.Hour})
+	begun := attemptsOf(t, &RetryTransport{Attempts: 8, First: time.Second, Budget: time.Hour})
 	if len(begun) != 8 {
 		t.Fatalf("it tried at %v, want 8 attempts", begun)
 	}
@@ -210,7 +252,7 @@ func TestTransportDoublesItsPauses(t *testing.T) {
 func TestTransportHasOneBudgetForAllAttempts(t *testing.T) {
 	t.Parallel()
 	const budget = time.Minute
-	begun := attemptsOf(t, RetryTransport{Attempts: 1000, First: time.Second, Longest: 16 * time.Second, Budget: budget})
+	begun := attemptsOf(t, &RetryTransport{Attempts: 1000, First: time.Second, Longest: 16 * time.Second, Budget: budget})
 	if last := begun[len(begun)-1]; len(begun) < 5 || last > budget {
 		t.Errorf("%d attempts, the last after %v, with a budget of %v", len(begun), last, budget)
 	}
@@ -221,7 +263,7 @@ func TestPausesDiffer(t *testing.T) {
 	t.Parallel()
 	requests, looks := map[time.Duration]bool{}, map[time.Duration]bool{}
 	for range 20 {
-		requests[attemptsOf(t, RetryTransport{Attempts: 2, First: time.Hour, Budget: 9 * time.Hour})[1]] = true
+		requests[attemptsOf(t, &RetryTransport{Attempts: 2, First: time.Hour, Budget: 9 * time.Hour})[1]] = true
 		synctest.Test(t, func(t *testing.T) {
 			start, looked := time.Now(), 0
 			if err := PollUntil(t.Context(), Poll{First: time.Hour}, func(context.Context) (bool, string, error) {

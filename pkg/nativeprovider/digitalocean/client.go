@@ -30,7 +30,7 @@ const pageSize = 200
 // client is the DigitalOcean API as this plugin uses it, for one configuration.
 type client struct {
 	api *godo.Client
-	now func() time.Time
+	now func() time.Time // by the clock of the cloud
 
 	// vpcCreation is held while a VPC is created: two that are created at once in one region can be given the same
 	// range of addresses, and the second then fails.
@@ -60,7 +60,7 @@ func newClient(c config, version string, base http.RoundTripper) (*client, error
 	if err != nil {
 		return nil, errors.Wrap(err, "make the digitalocean client")
 	}
-	return &client{api: api, now: time.Now}, nil
+	return &client{api: api, now: transport.Now}, nil
 }
 
 const (

@@ -1,6 +1,9 @@
 package digitalocean
 
 import (
+	"io"
+	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -64,6 +67,26 @@ func TestCredentialsAreRenewedInTime(t *testing.T) {
 	} {
 		if got := test.c.freshAt(now, test.lifetime); got != test.want {
 			t.Errorf("%s: %v, want %v", test.reason, got, test.want)
+		}
+	}
+}
+
+// Whether credentials are about to expire is judged by the clock of the cloud, which has dated them.
+func TestCredentialsAreJudgedByTheCloudsClock(t *testing.T) {
+	t.Parallel()
+	for _, ahead := range []time.Duration{0, time.Hour, -time.Hour} {
+		c, err := newClient(config{Endpoint: "http://127.0.0.1/", Token: "token"}, "1", roundTripper(func(*http.Request) (*http.Response, error) {
+			date := time.Now().Add(ahead).UTC().Format(http.TimeFormat)
+			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Date": {date}}, Body: io.NopCloser(strings.NewReader("{}"))}, nil
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := c.api.Account.Get(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if off := c.now().Sub(time.Now().Add(ahead)).Abs(); off > time.Minute {
+			t.Errorf("the cloud's clock is %s ahead: it is taken to be off by %s", ahead, off)
 		}
 	}
 }

@@ -107,6 +107,7 @@ type victim struct {
 	binary      string
 	directory   string
 	environment []string
+	attributes  *syscall.SysProcAttr // of the process, nil for none
 
 	mu      sync.Mutex
 	process *os.Process
@@ -252,6 +253,7 @@ func (v *victim) run(args ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
 	cmd := exec.Command(v.binary, args...)
 	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = v.environment, v.directory, &out, &errs
+	cmd.SysProcAttr = v.attributes
 	// An engine that outlives planton holds its streams.
 	cmd.WaitDelay = time.Second
 	v.mu.Lock()

@@ -13,6 +13,7 @@ import (
 	"github.com/pulumi/pulumi/sdk/v3/go/auto"
 	"github.com/pulumi/pulumi/sdk/v3/go/pulumi"
 
+	"github.com/plantonhq/project-planton/internal/s3emulator"
 	"github.com/plantonhq/project-planton/internal/vaultemulator"
 	"github.com/plantonhq/project-planton/pkg/emulator"
 )
@@ -45,10 +46,13 @@ var backends = map[string]func(s *shell) (address string, environ []string, held
 			func() map[string][]byte { return filesOf(s.t, filepath.Join(s.dir, "state")) }
 	},
 	"s3": func(s *shell) (string, []string, func() map[string][]byte) {
-		store := &objectStore{bucket: "states", objects: map[string]storedObject{}}
-		address := serve(s.t, store)
-		return "s3://states?region=us-east-1&use_path_style=true&response_checksum_validation=when_required&endpoint=" + address,
-			[]string{"AWS_ACCESS_KEY_ID=any", "AWS_SECRET_ACCESS_KEY=any", "AWS_EC2_METADATA_DISABLED=true"}, store.files
+		store := &s3emulator.Store{}
+		environment := s3emulator.Environment(serve(s.t, store))
+		var environ []string
+		for name, value := range environment {
+			environ = append(environ, name+"="+value)
+		}
+		return environment["PULUMI_BACKEND_URL"], environ, store.Files
 	},
 }
 

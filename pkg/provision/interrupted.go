@@ -48,9 +48,11 @@ func (o *ongoing) goOn(ctx context.Context, run run, begun bool) (result *Result
 	if err != nil {
 		return result, err
 	}
-	if targets := o.targets(ids, unknown); run.destroys && len(targets) > 0 {
-		if result, found, err = o.adopt(ctx, targets); err != nil {
-			return result, err
+	if run.destroys {
+		if targets := o.targets(ids, unknown); len(targets) > 0 {
+			if result, found, err = o.adopt(ctx, targets); err != nil {
+				return result, err
+			}
 		}
 	}
 	if len(ids) > 0 || run.destroys && len(unknown) > 0 {

@@ -72,7 +72,7 @@ func (p *patience) hold(ctx context.Context, operation string) (release func(), 
 		}
 	}
 	if err != nil {
-		return nil, errors.Wrap(err, "lock the stack on this machine")
+		return nil, onDisk(err, "lock the stack on this machine")
 	}
 	return func() { _ = lock.Unlock() }, nil
 }

@@ -261,7 +261,7 @@ type ongoing struct {
 // run begins with what the last run left half done, and leaves a mark where it is killed itself. There is always a result.
 func (o *ongoing) run(ctx context.Context, run run) (result *Result, err error) {
 	result = &Result{Stack: o.stack.Identity, Changes: map[Op]int{}}
-	begun := false
+	begun, lost := false, error(nil)
 	if run.changes {
 		var unmark func()
 		if begun, unmark, err = o.engine.options.State.mark(o.stack.Identity); err != nil {
@@ -269,7 +269,7 @@ func (o *ongoing) run(ctx context.Context, run run) (result *Result, err error) 
 		}
 		defer func() {
 			// Where somebody else works on the stack, a mark of an earlier run stays for whoever comes next.
-			if !o.command.wasKilled() && (!begun || !isLocked(err)) {
+			if !o.command.wasKilled() && lost == nil && (!begun || !isLocked(err)) {
 				unmark()
 			}
 		}()
@@ -288,6 +288,12 @@ func (o *ongoing) run(ctx context.Context, run run) (result *Result, err error) 
 		return err
 	})
 	result.Associated = associated
+	if run.changes {
+		// What the engine has written may stand in a folder that is none.
+		if lost = o.engine.options.State.checkFolder(); lost != nil {
+			return result, lost
+		}
+	}
 	if err == nil && o.unsettled && run.create {
 		err = o.forget(ctx)
 	}

@@ -138,20 +138,78 @@ func (s *State) useFiles(directory string, getenv func(string) string) error {
 	return s.usePassphrase(directory, getenv)
 }
 
+// The files that tell the folder of the states from every other one: a name that is made up, once in the folder and once beside it. The
+// folder may be moved away, or its disk be unmounted, while an operation runs; Pulumi makes a new one then, and says nothing.
+const (
+	nameInBackend     = ".planton-name"
+	nameBesideBackend = "backend.name"
+)
+
 // checkBackend refuses to begin a new backend where there was one: whoever moved it, or forgot to mount its disk, would have everything
 // created a second time.
 func checkBackend(directory, backend string) error {
-	_, err := os.Stat(backend)
-	if !os.IsNotExist(err) {
+	beside := filepath.Join(directory, nameBesideBackend)
+	_, missing := os.Stat(backend)
+	message := "the folder " + backend + " is gone, and stacks were kept in it"
+	switch want, err := os.ReadFile(beside); {
+	case err == nil:
+		got, err := os.ReadFile(filepath.Join(backend, nameInBackend))
+		if err == nil && string(got) == string(want) {
+			return nil
+		}
+		if err != nil && !os.IsNotExist(err) {
+			return onDisk(err, "open the stacks' states")
+		}
+		if !os.IsNotExist(missing) {
+			message = "the folder " + backend + " is not the one that stacks were kept in: that was moved away, or its disk is not mounted"
+		}
+	case !os.IsNotExist(missing):
 		return nil // whatever else is wrong, whoever uses it will say
-	}
-	if _, err := os.Stat(createsOf(directory, fileURL(backend))); err != nil {
-		return nil //nolint:nilerr // it was never used
+	default:
+		if _, err := os.Stat(createsOf(directory, fileURL(backend))); err != nil {
+			return nil //nolint:nilerr // it was never used
+		}
 	}
 	return &Error{
-		Kind: StateTrouble, Operation: "open the stacks' states", Message: "the folder " + backend + " is gone, and stacks were kept in it",
-		Hint: "put it back, or mount its disk; to begin anew, without what was in it, make an empty folder there",
+		Kind: StateTrouble, Operation: "open the stacks' states", Message: message,
+		Hint: "put it back in its place, or mount its disk, and run the command again: it looks what became of what was begun; to begin " +
+			"anew, without what was in it, make an empty folder there, and remove " + beside,
 	}
+}
+
+// checkFolder tells whether the folder of the states is still the one that it was.
+func (s *State) checkFolder() error {
+	if s.files == "" {
+		return nil
+	}
+	return checkBackend(filepath.Dir(s.files), s.files)
+}
+
+// nameFolder gives the folder of the states its name, unless it has one.
+func (s *State) nameFolder() error {
+	if s.files == "" {
+		return nil
+	}
+	inside, beside := filepath.Join(s.files, nameInBackend), filepath.Join(filepath.Dir(s.files), nameBesideBackend)
+	if _, err := os.Stat(beside); !os.IsNotExist(err) {
+		return nil // whatever is wrong, checkBackend says it
+	}
+	lock, err := filelock.Acquire(context.Background(), beside+".lock", nil)
+	if err != nil {
+		return onDisk(err, "lock the name of the folder of the states")
+	}
+	defer func() { _ = lock.Unlock() }()
+	name, err := os.ReadFile(inside)
+	if os.IsNotExist(err) {
+		name, err = []byte(rand.Text()+"\n"), nil
+		if err := WritePrivate(inside, string(name)); err != nil {
+			return err
+		}
+	}
+	if err != nil {
+		return onDisk(err, "read the name of the folder of the states")
+	}
+	return WritePrivate(beside, string(name))
 }
 
 // createsOf is the folder for the creates of one backend.
@@ -188,11 +246,13 @@ func (s *State) mend() error {
 	return s.dropTornLocks()
 }
 
-// tornAfter is how old a part of a lock is that nobody writes any more: one is written at once.
+// tornAfter is how long a part of a lock has not changed that nobody writes any more: one is written at once.
 const tornAfter = time.Second
 
 // dropTornLocks removes locks that were never written to their end, because the disk was full or the process was killed. Pulumi's file
 // backend would fail to read them in every operation on the stack. Nobody holds such a lock: it has no effect before it has its name.
+//
+// Whether one is still being written is told by looking twice: the time of the file is of a clock that may differ from this machine's.
 func (s *State) dropTornLocks() error {
 	directory, ok := s.folder()
 	if !ok {
@@ -202,17 +262,24 @@ func (s *State) dropTornLocks() error {
 	if err != nil {
 		return errors.Wrap(err, "look for the locks of stacks")
 	}
+	torn := map[string]fs.FileInfo{}
 	for _, name := range found {
 		file := filepath.Join(directory, filepath.FromSlash(name))
-		info, err := os.Stat(file)
-		if err != nil {
+		// One that cannot be read has its name by now; another tells whose it is.
+		if lock, err := readLock(file); err == nil && lock.Holder == Unreadable {
+			if info, err := os.Stat(file); err == nil {
+				torn[file] = info
+			}
+		}
+	}
+	if len(torn) == 0 {
+		return nil
+	}
+	time.Sleep(tornAfter)
+	for file, before := range torn {
+		after, err := os.Stat(file)
+		if err != nil || after.Size() != before.Size() || !after.ModTime().Equal(before.ModTime()) {
 			continue
-		}
-		if age := time.Since(info.ModTime()); age >= 0 && age < tornAfter {
-			time.Sleep(tornAfter - age)
-		}
-		if lock, err := readLock(file); err != nil || lock.Holder != Unreadable {
-			continue // it has its name by now, or it tells whose it is
 		}
 		if err := os.Remove(file); err != nil && !os.IsNotExist(err) {
 			return onDisk(err, "remove a lock that was not written to its end")
@@ -288,11 +355,12 @@ func makePassphrase(file string) error {
 	if !os.IsNotExist(err) {
 		return onDisk(err, "read the passphrase")
 	}
-	return writePrivate(file, rand.Text()+rand.Text()+"\n")
+	return WritePrivate(file, rand.Text()+rand.Text()+"\n")
 }
 
-// writePrivate writes a file that only its owner can read, whole or not at all.
-func writePrivate(file, content string) error {
+// WritePrivate writes a file of the state directory that only its owner can read, whole or not at all, and on the disk when it returns. The
+// error is of kind StateTrouble when the disk is full or may not be written.
+func WritePrivate(file, content string) error {
 	temporary, err := os.CreateTemp(filepath.Dir(file), filepath.Base(file)+".*") // CreateTemp makes it 0600
 	if err != nil {
 		return onDisk(err, "write "+file)
@@ -306,7 +374,19 @@ func writePrivate(file, content string) error {
 		_ = os.Remove(temporary.Name())
 		return onDisk(err, "write "+file)
 	}
-	return nil
+	return onDisk(syncFolder(filepath.Dir(file)), "write "+file)
+}
+
+// syncFolder has the names in a folder on the disk. Windows has no such call, and needs none.
+func syncFolder(directory string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+	folder, err := os.Open(directory)
+	if err != nil {
+		return err
+	}
+	return firstError(folder.Sync(), folder.Close())
 }
 
 // environment is what the CLI is told about the state.

@@ -173,7 +173,7 @@ func (e *Engine) load(ctx context.Context, identity stackidentity.Identity, text
 	}
 	defer func() { _ = os.RemoveAll(directory) }()
 	file := filepath.Join(directory, "state.json")
-	if err := writePrivate(file, string(text)); err != nil {
+	if err := WritePrivate(file, string(text)); err != nil {
 		return err
 	}
 	take := func() error {
@@ -252,7 +252,7 @@ func (e *Engine) backUp(ctx context.Context, identity stackidentity.Identity) (f
 	}
 	name := url.PathEscape(identity.String()) + "." + time.Now().UTC().Format("20060102T150405.000000000Z") + ".json"
 	file = filepath.Join(directory, name)
-	return file, false, writePrivate(file, string(text))
+	return file, false, WritePrivate(file, string(text))
 }
 
 // storedFile is the file of a stack in a backend of plain files.

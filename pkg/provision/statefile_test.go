@@ -124,19 +124,51 @@ func TestUnlockElsewhere(t *testing.T) {
 	}
 }
 
-// A disk that is full when a lock is written leaves a part of one, which Pulumi fails to read for ever.
+// A disk that is full when a lock is written leaves a part of one, which Pulumi fails to read for ever. Another may be being written just
+// now, and the time of its file, which is of another machine's clock perhaps, does not tell.
 func TestDropTornLocks(t *testing.T) {
 	t.Parallel()
 	engine, directory := backendIn(t)
 	stack := lockFolder + "/organization/civovpc/main/"
-	torn := put(t, directory, stack+"a.json.18ea.tmp", "")
-	half := put(t, directory, stack+"b.json.18eb.tmp", `{"pid":12,"user`)
-	held := put(t, directory, stack+"c.json.18ec.tmp", lockText("elsewhere", 1, time.Now()))
-	whole := put(t, directory, stack+"d.json", lockText("elsewhere", 1, time.Now()))
+	now := time.Now()
+	kept := map[string]bool{}
+	var written []string
+	for name, clock := range map[string]time.Time{"here": now, "late": now.Add(-time.Hour), "early": now.Add(time.Hour), "last-year": now.AddDate(-1, 0, 0)} {
+		for file, want := range map[string]bool{
+			put(t, directory, stack+name+".a.json.18ea.tmp", ""):                                  false,
+			put(t, directory, stack+name+".b.json.18eb.tmp", `{"pid":12,"user`):                   false,
+			put(t, directory, stack+name+".c.json.18ec.tmp", lockText("elsewhere", 1, clock)):     true,
+			put(t, directory, stack+name+".d.json", lockText("elsewhere", 1, clock)):              true,
+			put(t, directory, stack+name+".e.json.18ee.tmp", `{"pid":12,"username":"me","hostna`): true, // see below
+		} {
+			kept[file] = want
+			if err := os.Chtimes(file, clock, clock); err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(file, ".e.json") {
+				written = append(written, file)
+			}
+		}
+	}
+	writing := time.AfterFunc(tornAfter/4, func() {
+		for _, file := range written {
+			info, err := os.Stat(file)
+			if err == nil {
+				err = os.WriteFile(file, []byte(lockText("elsewhere", 1, info.ModTime())), 0o600)
+			}
+			if err == nil {
+				err = os.Chtimes(file, info.ModTime(), info.ModTime())
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	defer writing.Stop()
 	if err := engine.options.State.mend(); err != nil {
 		t.Fatal(err)
 	}
-	for file, want := range map[string]bool{torn: false, half: false, held: true, whole: true} {
+	for file, want := range kept {
 		if _, err := os.Stat(file); os.IsNotExist(err) == want {
 			t.Errorf("%s: %v, want it kept: %v", file, err, want)
 		}
@@ -277,6 +309,9 @@ func TestStateTrouble(t *testing.T) {
 		{"the disk is full", "error: An IO error occurred while writing the new snapshot file: write /s/x.tmp: no space left on device", StateTrouble, "make room"},
 		{"the disk may not be written", "error: open /s/locks/x.tmp: read-only file system", StateTrouble, "must be writable"},
 		{"nor may the folder", "error: mkdir /s/locks: permission denied", StateTrouble, "must be writable"},
+		{"the store of the states does not answer", `error: failed to save snapshot: blob (key ".pulumi/stacks/civovpc/main.json") (code=Unknown): operation error S3: PutObject, dial tcp 127.0.0.1:1: connect: connection refused`, StateTrouble, "PULUMI_BACKEND_URL"},
+		{"nor does it list", "error: unable to check if bucket s3://states is accessible: blob (code=Unknown): operation error S3: ListObjectsV2, api error ServiceUnavailable: 503 Service Unavailable", StateTrouble, "PULUMI_BACKEND_URL"},
+		{"the cloud does not answer, which is another matter", "error: network: dial tcp 127.0.0.1:1: connect: connection refused", Unreachable, ""},
 		{"the cloud's permission is another matter", "error: network: permission denied", Credentials, ""},
 		{"and so is its outage", "error: network: failed to load: unexpected EOF", Unreachable, ""},
 		{"a name with a passphrase in it", "error: network: passphrase-net is taken", Failed, ""},
@@ -296,6 +331,25 @@ func TestStateTrouble(t *testing.T) {
 	}
 	if err := onDisk(os.ErrNotExist, "make the folder"); KindOf(err) != "" {
 		t.Errorf("a file that is missing: got %s", KindOf(err))
+	}
+}
+
+// What is tried before each operation, on a device that is always full.
+func TestTryOut(t *testing.T) {
+	t.Parallel()
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skipf("there is no device that is always full: %v", err)
+	}
+	if err := tryOut(full); KindOf(err) != StateTrouble || !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("got %v (%s), want that there is no space, of kind %s", err, KindOf(err), StateTrouble)
+	}
+	file, err := os.Create(filepath.Join(t.TempDir(), "file"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tryOut(file); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -327,6 +381,51 @@ func TestBackendGone(t *testing.T) {
 	}
 	if _, err := OpenLocalState(directory, none); err != nil {
 		t.Errorf("an empty folder begins anew: %v", err)
+	}
+
+	// The first operation gives the folder a name, by which it is known from then on.
+	for range 2 {
+		if err := state.checkRoom(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refuses := func(reason string) {
+		t.Helper()
+		_, err := OpenLocalState(directory, none)
+		for _, err := range []error{err, state.checkRoom()} {
+			if KindOf(err) != StateTrouble || !strings.Contains(err.Error(), backend) {
+				t.Errorf("%s: got %v, want an error that names the folder", reason, err)
+			}
+		}
+	}
+	elsewhere := filepath.Join(directory, "elsewhere")
+	if err := os.Rename(backend, elsewhere); err != nil {
+		t.Fatal(err)
+	}
+	refuses("it was moved away")
+	if err := os.Mkdir(backend, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	refuses("its disk is not mounted")
+	put(t, backend, ".pulumi/meta.yaml", "version: 1")
+	refuses("the engine has made another one")
+	if err := os.RemoveAll(backend); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(elsewhere, backend); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenLocalState(directory, none); err != nil {
+		t.Errorf("it is back: %v", err)
+	}
+	if err := os.Remove(filepath.Join(directory, nameBesideBackend)); err != nil {
+		t.Fatal(err)
+	}
+	if err := state.checkRoom(); err != nil {
+		t.Errorf("the name beside it was removed: %v", err)
+	}
+	if err := state.checkFolder(); err != nil {
+		t.Errorf("and written again: %v", err)
 	}
 }
 

@@ -14,7 +14,9 @@ var (
 	passphraseWords = pattern(`(?i)incorrect passphrase|passphrase must be set|no passphrase`)
 	damagedWords    = pattern(`failed to load checkpoint: (place|unknown|unexpected end|invalid|EOF)|snapshot integrity failure|` +
 		`could not deserialize deployment|unexpected end of JSON input`)
-	fullWords     = pattern(`(?i)no space left on device|disk quota exceeded|not enough space on the disk`)
+	fullWords = pattern(`(?i)no space left on device|disk quota exceeded|not enough space on the disk`)
+	// storeWords are those of the client of a store of objects, such as S3, about what Pulumi keeps there.
+	storeWords    = pattern(`blob \((key "[^"]*"\) \()?code=`)
 	readOnlyWords = pattern(`(?i)read-only file system|(open|mkdir|create|write|rename|unlink|remove|chmod) \S+: permission denied`)
 )
 
@@ -29,6 +31,9 @@ func (e *Engine) stateTrouble(stack stackidentity.Identity, text string) (hint s
 			hint += ", such as the last one that the engine kept: planton state import --stack " + stack.String() + " " + backups[0]
 		}
 		return hint + "; then planton refresh -f FILE reads what has changed since", true
+	case storeWords().MatchString(text) && unreachableWords().MatchString(text):
+		return "the backend of the states does not answer: look whether this machine reaches it (PULUMI_BACKEND_URL), and run the command " +
+			"again: it looks what became of what was begun", true
 	case fullWords().MatchString(text):
 		return "make room on the disk of the state, and run the command again: it looks what became of what was begun", true
 	case readOnlyWords().MatchString(text):
@@ -47,15 +52,27 @@ func (s *State) checkRoom() error {
 	if !ok {
 		return nil
 	}
-	const doing = "write the stacks' states"
+	if err := s.checkFolder(); err != nil {
+		return err
+	}
 	probe, err := os.CreateTemp(directory, ".planton-room-*")
 	if err != nil {
-		return onDisk(err, doing)
+		return onDisk(err, writeStates)
 	}
-	_, err = probe.Write(make([]byte, room))
-	err = firstError(err, probe.Close())
-	_ = os.Remove(probe.Name())
-	return onDisk(err, doing)
+	defer func() { _ = os.Remove(probe.Name()) }()
+	if err := tryOut(probe); err != nil {
+		return err
+	}
+	return s.nameFolder()
+}
+
+// writeStates is what fails when the states cannot be written.
+const writeStates = "write the stacks' states"
+
+// tryOut writes as much as an operation may need, and closes the file.
+func tryOut(file *os.File) error {
+	_, err := file.Write(make([]byte, room))
+	return onDisk(firstError(err, file.Close()), writeStates)
 }
 
 // onDisk makes the error of a file of the state, which is of kind StateTrouble when the disk is full or may not be written.

@@ -96,7 +96,9 @@ func (w *world) plugin() *nativeprovider.Provider {
 			state["password"] = resource.NewStringProperty("password-of-" + label)
 			id, err := op.MakeOnce(ctx, nativeprovider.Making{
 				Kind: "thing", Name: label,
-				Find: func(_ context.Context, label string) ([]nativeprovider.Found, error) { return w.find(label, in["region"]), nil },
+				Find: func(_ context.Context, label string) ([]nativeprovider.Found, error) {
+					return w.find(label, in["region"]), nil
+				},
 				Post: func(context.Context) (string, error) {
 					w.mu.Lock()
 					defer w.mu.Unlock()

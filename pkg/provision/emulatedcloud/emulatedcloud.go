@@ -178,11 +178,7 @@ func (c *Clouds) save(file string) error {
 	if err != nil {
 		return errors.Wrap(err, "write the settings of the emulated clouds")
 	}
-	temporary := file + ".new"
-	if err := os.WriteFile(temporary, append(content, '\n'), 0o600); err != nil {
-		return errors.Wrap(err, "write the settings of the emulated clouds")
-	}
-	return errors.Wrap(os.Rename(temporary, file), "write the settings of the emulated clouds")
+	return provision.WritePrivate(file, string(content)+"\n")
 }
 
 // ProviderConfigs tell how to reach the clouds.

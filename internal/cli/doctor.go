@@ -55,6 +55,9 @@ func (o *doctorOptions) run(ctx context.Context, streams Streams, cmd *cobra.Com
 		Native:         map[string]string{kinds.Civo: civoSDKVersion, kinds.DigitalOcean: digitalOceanSDKVersion},
 		Credentials:    credentialsOf(streams, o.cloud),
 	})
+	for i := range checks {
+		checks[i].Fix = streams.commands(checks[i].Fix)
+	}
 	healthy := doctor.Healthy(checks)
 	if o.output.format == outputJSON {
 		if err := writeJSON(streams, map[string]any{"ok": healthy, "checks": checks}); err != nil {

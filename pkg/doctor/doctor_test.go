@@ -235,6 +235,37 @@ func TestExamine(t *testing.T) {
 			fix:  "put the file back from a copy",
 		},
 		{
+			reason: "the lock of a process of another machine",
+			spoil: func(t *testing.T, m *machine) {
+				m.write(t, 0o600, `{"pid":7,"username":"me","hostname":"elsewhere","timestamp":"2026-01-02T03:04:05Z"}`,
+					"state", "backend", ".pulumi", "locks", "organization", "civovpc", "main", "1.json")
+			},
+			want: map[string]string{"lock": "note: organization/civovpc/main is locked by process 7 of me on elsewhere, since 2026-01-02T03:04:05Z"},
+			fix:  "planton unlock --stack organization/civovpc/main --force",
+		},
+		{
+			reason: "the lock of a process that has ended",
+			spoil: func(t *testing.T, m *machine) {
+				host, err := os.Hostname()
+				if err != nil {
+					t.Fatal(err)
+				}
+				m.write(t, 0o600, `{"pid":2147483646,"username":"me","hostname":"`+host+`","timestamp":"2026-01-02T03:04:05Z"}`,
+					"state", "backend", ".pulumi", "locks", "organization", "civovpc", "main", "1.json")
+			},
+			want: map[string]string{"lock": "note: organization/civovpc/main is locked by process 2147483646 of me ON_HOST, which has ended, since 2026-01-02T03:04:05Z"},
+			fix:  "so does: planton unlock --stack organization/civovpc/main",
+		},
+		{
+			reason: "the folder of the states is another one", unhealthy: true,
+			spoil: func(t *testing.T, m *machine) {
+				m.write(t, 0o600, "first", "state", "backend.name")
+				m.write(t, 0o600, "second", "state", "backend", ".planton-name")
+			},
+			want: map[string]string{"state": "missing: the folder DIR/state/backend is not the one that stacks were kept in: that was moved away, or its disk is not mounted"},
+			fix:  "put it back in its place",
+		},
+		{
 			reason: "the passphrase is everybody's",
 			spoil:  func(t *testing.T, m *machine) { m.write(t, 0o644, token, "state", "passphrase") },
 			want:   map[string]string{"passphrase": "note: DIR/state/passphrase can be read by others (its mode is 0644)"},
@@ -299,7 +330,11 @@ func TestExamine(t *testing.T) {
 				}
 				fixes += check.Fix + "\n"
 			}
-			place := strings.NewReplacer("DIR", m.directory,
+			host, err := os.Hostname()
+			if err != nil {
+				t.Fatal(err)
+			}
+			place := strings.NewReplacer("DIR", m.directory, "ON_HOST", "on "+host,
 				"CIVO_TOKEN", "CIVO_TOKEN", "DIGITALOCEAN_TOKEN", "DIGITALOCEAN_TOKEN",
 				"CIVO_HOST", strings.TrimPrefix(m.environment["CIVO_API_URL"], "http://"),
 				"DIGITALOCEAN", m.environment["DIGITALOCEAN_API_URL"], "CIVO", m.environment["CIVO_API_URL"])

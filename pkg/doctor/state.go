@@ -12,6 +12,8 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/pkg/errors"
+
 	"github.com/plantonhq/project-planton/pkg/iac/pulumi/pulumicli"
 	"github.com/plantonhq/project-planton/pkg/provision"
 )
@@ -27,12 +29,38 @@ func (s *state) check(ctx context.Context, cli *pulumicli.CLI) []Check {
 	if s.PassphraseFrom != "" {
 		checks = append(checks, s.passphrase())
 	}
+	return append(checks, s.locks()...)
+}
+
+// locks names the locks that keep a stack from being worked on and that nobody may hold any more, with the command that clears them.
+func (s *state) locks() []Check {
+	var checks []Check
+	for _, stack := range s.Locked {
+		unlock := "planton unlock --stack " + stack.Identity.String()
+		for _, lock := range stack.Locks {
+			check := Check{Name: "lock", Status: Note, Message: stack.Identity.String() + " is locked by " + lock.String()}
+			switch lock.Holder {
+			case provision.Ended:
+				check.Fix = "the next operation removes the lock, and so does: " + unlock
+			case provision.Elsewhere, provision.Unreadable:
+				check.Fix = "whether it still runs cannot be told from here; if you know that it does not: " + unlock + " --force"
+			default:
+				continue // somebody is at work
+			}
+			checks = append(checks, check)
+		}
+	}
 	return checks
 }
 
 // backend looks whether the backend answers, and whether states can be written where that can be told without writing one.
 func (s *state) backend(ctx context.Context, cli *pulumicli.CLI) Check {
 	check := Check{Name: "state", Status: OK, Message: s.BackendURL}
+	var gone *provision.Error
+	if errors.As(s.Gone, &gone) {
+		check.Status, check.Message, check.Fix = Missing, gone.Message, gone.Hint
+		return check
+	}
 	if s.Folder != "" || s.backendURL == "" {
 		if problem := writable(s.Folder); problem != "" {
 			check.Status, check.Message = Missing, s.BackendURL+": "+problem

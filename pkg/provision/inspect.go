@@ -17,6 +17,10 @@ type Inspection struct {
 	Folder string
 	// Stacks tells that a backend in files holds stacks.
 	Stacks bool
+	// Gone is what OpenState would refuse with, because the folder is not the one that stacks were kept in; nil when it is.
+	Gone error
+	// Locked are the stacks of a backend in files that have locks, with nothing else of them than that.
+	Locked []StackSummary
 	// Home is PULUMI_HOME, in which plugins are looked for; empty where that cannot be told.
 	Home string
 	// PassphraseFrom is the variable or the file that the passphrase comes from; empty when none is needed, or there is none yet.
@@ -44,6 +48,7 @@ func inspect(directory, backend, secretsProvider string, getenv func(string) str
 	if backend == "" {
 		found.Folder = filepath.Join(directory, "backend")
 		found.BackendURL = fileURL(found.Folder)
+		found.Gone = checkBackend(directory, found.Folder)
 		if found.Home == "" {
 			found.Home = filepath.Join(directory, "pulumi")
 		}
@@ -56,6 +61,13 @@ func inspect(directory, backend, secretsProvider string, getenv func(string) str
 	if found.Folder != "" {
 		stacks, err := fs.Glob(os.DirFS(found.Folder), ".pulumi/stacks/*/*.json")
 		found.Stacks = err == nil && len(stacks) > 0
+		if identities, err := lockedIn(found.Folder); err == nil {
+			for _, identity := range identities {
+				if locks, err := locksIn(found.Folder, identity); err == nil && len(locks) > 0 {
+					found.Locked = append(found.Locked, StackSummary{Identity: identity, Locks: locks})
+				}
+			}
+		}
 	}
 	_, set := os.LookupEnv(environmentPassphrase)
 	switch {

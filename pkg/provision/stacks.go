@@ -73,18 +73,14 @@ func stacksIn(directory string) ([]StackSummary, error) {
 		stacks = append(stacks, summary)
 		found[stack.identity] = true
 	}
-	locked, err := fs.Glob(os.DirFS(directory), path.Join(lockFolder, "*", "*", "*", "*.json"))
+	locked, err := lockedIn(directory)
 	if err != nil {
-		return nil, errors.Wrap(err, "look for locks")
+		return nil, err
 	}
-	for _, name := range locked {
-		parts := strings.Split(path.Dir(name), "/")
-		parts = parts[len(parts)-3:]
-		identity := stackidentity.Identity{Organization: parts[0], Project: parts[1], Stack: parts[2]}
+	for _, identity := range locked {
 		if !found[identity] {
 			stacks = append(stacks, StackSummary{Identity: identity})
 		}
-		found[identity] = true
 	}
 	for i := range stacks {
 		if stacks[i].Locks, err = locksIn(directory, stacks[i].Identity); err != nil {
@@ -92,6 +88,24 @@ func stacksIn(directory string) ([]StackSummary, error) {
 		}
 	}
 	return stacks, nil
+}
+
+// lockedIn are the stacks that have locks in a folder, each once.
+func lockedIn(directory string) ([]stackidentity.Identity, error) {
+	files, err := fs.Glob(os.DirFS(directory), path.Join(lockFolder, "*", "*", "*", "*.json"))
+	if err != nil {
+		return nil, errors.Wrap(err, "look for locks")
+	}
+	var locked []stackidentity.Identity
+	for _, name := range files {
+		parts := strings.Split(path.Dir(name), "/")
+		parts = parts[len(parts)-3:]
+		identity := stackidentity.Identity{Organization: parts[0], Project: parts[1], Stack: parts[2]}
+		if !slices.Contains(locked, identity) {
+			locked = append(locked, identity)
+		}
+	}
+	return locked, nil
 }
 
 // storedStack is a stack whose state is a file.

@@ -150,21 +150,32 @@ func TestDropTornLocks(t *testing.T) {
 			}
 		}
 	}
-	writing := time.AfterFunc(tornAfter/4, func() {
-		for _, file := range written {
-			info, err := os.Stat(file)
-			if err == nil {
-				err = os.WriteFile(file, []byte(lockText("elsewhere", 1, info.ModTime())), 0o600)
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	defer func() {
+		close(stop)
+		<-stopped
+	}()
+	go func() { // as long as it is looked at
+		defer close(stopped)
+		for {
+			for _, name := range written {
+				// Never made anew, should it be gone.
+				file, err := os.OpenFile(name, os.O_WRONLY|os.O_APPEND, 0)
+				if err != nil {
+					continue
+				}
+				if _, err := file.WriteString("x"); err != nil {
+					t.Error(err)
+				}
+				_ = file.Close()
 			}
-			if err == nil {
-				err = os.Chtimes(file, info.ModTime(), info.ModTime())
-			}
-			if err != nil {
-				t.Error(err)
+			select {
+			case <-stop:
+				return
+			case <-time.After(tornAfter / 20):
 			}
 		}
-	})
-	defer writing.Stop()
+	}()
 	if err := engine.options.State.mend(); err != nil {
 		t.Fatal(err)
 	}

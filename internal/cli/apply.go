@@ -31,7 +31,7 @@ func newApply(streams Streams) *cobra.Command {
 	options.manifests.bind(cmd)
 	options.cloud.bind(cmd)
 	options.output.bindEvents(cmd)
-	options.set.bind(cmd, &options.manifests, "what it needs")
+	options.set.bind(cmd, "what it needs")
 	bindDiff(cmd, streams)
 	options.confirm.bind(cmd)
 	cmd.Flags().BoolVar(&options.showSecrets, "show-secrets", false, "show the values of secret outputs")

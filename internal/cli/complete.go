@@ -205,6 +205,10 @@ func (c *completer) stacks(cmd *cobra.Command) []deployed {
 // manifests are those of the command line that can be read.
 func (c *completer) manifests(cmd *cobra.Command) []*manifest.Manifest {
 	files, _ := cmd.Flags().GetStringArray("manifest")
+	if folder, _ := cmd.Flags().GetString("input-dir"); folder != "" {
+		files = append(files, folder)
+	}
+	files = slices.Compact(slices.Sorted(slices.Values(files))) // cobra reads the flags twice before it asks
 	if len(files) == 0 || slices.Contains(files, manifest.Stdin) {
 		return nil
 	}
@@ -261,5 +265,12 @@ func (c *completer) set(cmd *cobra.Command, _ []string, begun string) ([]string,
 	if !valued {
 		directive |= cobra.ShellCompDirectiveNoSpace
 	}
-	return slices.Compact(offered), directive
+	// Kinds describe a field of one name differently.
+	return slices.CompactFunc(offered, func(a, b string) bool { return fieldOf(a) == fieldOf(b) }), directive
+}
+
+// fieldOf is what is offered, without its description.
+func fieldOf(offered string) string {
+	field, _, _ := strings.Cut(offered, "\t")
+	return field
 }

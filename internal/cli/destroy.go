@@ -30,7 +30,7 @@ func newDestroy(streams Streams) *cobra.Command {
 	options.manifests.bind(cmd)
 	options.cloud.bind(cmd)
 	options.output.bindEvents(cmd)
-	options.set.bind(cmd, &options.manifests, "what depends on it")
+	options.set.bind(cmd, "what depends on it")
 	options.confirm.bind(cmd)
 	return cmd
 }

@@ -97,6 +97,46 @@ func TestHowToGoOn(t *testing.T) {
 	}
 }
 
+// TestCopiedHints has commands in hints carry the flags without which they would mean something else.
+func TestCopiedHints(t *testing.T) {
+	t.Parallel()
+	cases := []struct {
+		reason, typed, text, want string
+	}{
+		{"another cloud", "apply --cloud emulated", "planton unlock --stack a/b/c --force", "planton unlock --cloud emulated --stack a/b/c --force"},
+		{"the cloud that is meant anyway", "apply", "planton unlock --stack a/b/c", "planton unlock --stack a/b/c"},
+		{"a command in a command", "apply --cloud emulated", "run planton state import --stack a/b/c FILE", "run planton state import --cloud emulated --stack a/b/c FILE"},
+		{"words behind a command", "state list --cloud emulated", "planton stacks lists those that there are",
+			"planton stacks --cloud emulated lists those that there are"},
+		{"in quotes, and two of them", "apply --cloud emulated", "`planton import`, then planton refresh -f FILE",
+			"`planton import --cloud emulated`, then planton refresh --cloud emulated -f FILE"},
+		{"plugins and credentials, for commands that take them", "apply --plugins native --profile 'a b' --civo-provider-config civo.yaml",
+			"planton refresh -f FILE, planton unlock --stack a/b/c",
+			"planton refresh --plugins native --profile 'a b' --civo-provider-config civo.yaml -f FILE, planton unlock --stack a/b/c"},
+		{"a command without a cloud", "apply --cloud emulated", "planton explain civovpc.spec", "planton explain civovpc.spec"},
+		{"by another name", "apply --cloud emulated", "planton cancel --stack a/b/c", "planton cancel --cloud emulated --stack a/b/c"},
+		{"no command", "apply --cloud emulated", "planton made it", "planton made it"},
+	}
+	for _, tc := range cases {
+		streams := Streams{Getenv: func(string) string { return "" }, settings: &settings{}}
+		words := strings.Split(strings.ReplaceAll(tc.typed, "'a b'", "a_b"), " ")
+		for i := range words {
+			words[i] = strings.ReplaceAll(words[i], "_", " ")
+		}
+		typed, flags, err := newRoot(streams).Find(words)
+		if err == nil {
+			err = typed.ParseFlags(flags)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		streams.settings.command = typed
+		if got := streams.commands(tc.text); got != tc.want {
+			t.Errorf("%s: got %q, want %q", tc.reason, got, tc.want)
+		}
+	}
+}
+
 // TestErrorDocument has what a program can use of an error.
 func TestErrorDocument(t *testing.T) {
 	t.Parallel()

@@ -27,7 +27,7 @@ func newPreview(streams Streams) *cobra.Command {
 	options.manifests.bind(cmd)
 	options.cloud.bind(cmd)
 	options.output.bindEvents(cmd)
-	options.set.bind(cmd, &options.manifests, "what it needs")
+	options.set.bind(cmd, "what it needs")
 	bindDiff(cmd, streams)
 	return cmd
 }

@@ -30,7 +30,7 @@ func newRefresh(streams Streams) *cobra.Command {
 	options.manifests.bind(cmd)
 	options.cloud.bind(cmd)
 	options.output.bindEvents(cmd)
-	options.set.bind(cmd, &options.manifests, "what it needs")
+	options.set.bind(cmd, "what it needs")
 	// Refresh changes nothing in the cloud and asks nothing; scripts pass the flag to all commands alike.
 	cmd.Flags().BoolP("yes", "y", false, "accepted, and not needed: a refresh asks nothing")
 	cmd.Flags().StringArrayVar(&options.created, "created", nil,

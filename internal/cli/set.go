@@ -22,8 +22,8 @@ type setFlags struct {
 	lockTimeout      time.Duration
 }
 
-// bind adds the flags; which says what else is taken beside a target. The targets are among the manifests.
-func (f *setFlags) bind(cmd *cobra.Command, manifests *manifestFlags, which string) {
+// bind adds the flags; which says what else is taken beside a target.
+func (f *setFlags) bind(cmd *cobra.Command, which string) {
 	cmd.Flags().IntVarP(&f.parallel, "parallel", "p", provision.DefaultParallel(),
 		"how many manifests are worked on side by side; by itself twice the cores, at least 4 and at most 10")
 	cmd.Flags().StringArrayVar(&f.targets, "target", nil, "KIND/NAME of a manifest, to work on that and "+which+" alone (repeatable)")
@@ -31,27 +31,6 @@ func (f *setFlags) bind(cmd *cobra.Command, manifests *manifestFlags, which stri
 		fmt.Sprintf("exit with %d where it worked and there are changes, and with 0 where there are none", ExitChanged))
 	cmd.Flags().DurationVar(&f.lockTimeout, "lock-timeout", 0,
 		"how long to wait for another process that works on the same stacks, such as 5m; 0 fails at once")
-	_ = cmd.RegisterFlagCompletionFunc("target", func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		return manifests.names(), cobra.ShellCompDirectiveNoFileComp
-	})
-}
-
-// names are KIND/NAME of the manifests, for those who complete words; what cannot be read has none.
-func (f *manifestFlags) names() []string {
-	if f.readsStdin() {
-		return nil
-	}
-	// Cobra reads the flags twice before it asks.
-	files := slices.Compact(slices.Sorted(slices.Values(f.files)))
-	manifests, err := manifest.Load(files, nil)
-	if err != nil {
-		return nil
-	}
-	var names []string
-	for _, m := range manifests {
-		names = append(names, m.Kind.Name+"/"+kinds.Metadata(m.Target).GetName())
-	}
-	return names
 }
 
 // check looks whether the flags make sense, and hands on what the cloud's flags must know.

@@ -29,6 +29,7 @@ func newApply(streams Streams) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return options.run(cmd.Context(), streams, cmd) },
 	}
 	options.manifests.bind(cmd)
+	options.manifests.bindStack(cmd)
 	options.cloud.bind(cmd)
 	options.output.bindEvents(cmd)
 	options.set.bind(cmd, "what it needs")

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"os"
 	"slices"
 	"strconv"
@@ -16,6 +17,7 @@ import (
 	"github.com/plantonhq/project-planton/pkg/kustomize"
 	"github.com/plantonhq/project-planton/pkg/manifest"
 	"github.com/plantonhq/project-planton/pkg/provision"
+	"github.com/plantonhq/project-planton/pkg/stackidentity"
 )
 
 const (
@@ -41,6 +43,7 @@ type manifestFlags struct {
 	overlay      string
 	set          []string
 	stackInput   string
+	stack        string
 }
 
 func (f *manifestFlags) bind(cmd *cobra.Command) {
@@ -57,6 +60,13 @@ func (f *manifestFlags) bind(cmd *cobra.Command) {
 	}
 }
 
+// bindStack is for commands that work on stacks: it adds the flag that names the stack of a manifest, and answers flags of before.
+func (f *manifestFlags) bindStack(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.stack, "stack", "",
+		"organization/project/stack of the one manifest, as its label "+stackidentity.LabelStackFQDN+" says it")
+	oldFlags(cmd)
+}
+
 // load reads the manifests, see each.
 func (f *manifestFlags) load(streams Streams, cloud *cloudFlags) ([]*manifest.Manifest, error) {
 	var manifests []*manifest.Manifest
@@ -70,14 +80,17 @@ func (f *manifestFlags) load(streams Streams, cloud *cloudFlags) ([]*manifest.Ma
 // each reads the manifests and hands them on one after the other, and looks whether they can be put in order, which finds circles. A
 // provider config that stands beside a manifest goes to the cloud's flags, which may be nil.
 func (f *manifestFlags) each(streams Streams, cloud *cloudFlags, visit func(*manifest.Manifest)) error {
-	checker := provision.NewChecker()
+	checker, count := provision.NewChecker(), 0
 	err := f.read(streams, cloud, func(m *manifest.Manifest) {
+		count++
 		checker.Add(m)
 		visit(m)
 	})
 	var invalid *manifest.Error
 	var usage *usageFailure
 	switch {
+	case err == nil && f.stack != "" && count > 1:
+		return usageError(fmt.Sprintf("--stack is the stack of one manifest, and there are %d", count))
 	case err == nil:
 		return checker.Err()
 	case errors.As(err, &invalid) || errors.As(err, &usage):
@@ -100,7 +113,14 @@ func (f *manifestFlags) read(streams Streams, cloud *cloudFlags, visit func(*man
 		return usageError("-i cannot be given together with --input-dir or --kustomize-dir: a stack input holds its manifest")
 	}
 	input := manifest.Input{Paths: f.files, Stdin: streams.In}
-	for _, text := range f.set {
+	set := f.set
+	if f.stack != "" {
+		if _, err := stackidentity.Parse(f.stack); err != nil {
+			return usageError("--stack: " + err.Error())
+		}
+		set = append(slices.Clone(set), fmt.Sprintf("metadata.labels[%q]=%s", stackidentity.LabelStackFQDN, f.stack))
+	}
+	for _, text := range set {
 		setting, err := manifest.ParseSetting(text)
 		if err != nil {
 			return usageError("--set " + text + ": " + err.Error())

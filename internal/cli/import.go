@@ -34,6 +34,7 @@ func newImport(streams Streams) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return options.run(cmd.Context(), streams, cmd) },
 	}
 	options.manifests.bind(cmd)
+	options.manifests.bindStack(cmd)
 	options.cloud.bind(cmd)
 	options.output.bindEvents(cmd)
 	cmd.Flags().StringArrayVar(&options.ids, "id", nil, "the cloud's id of the object, or RESOURCE=ID (repeatable)")

@@ -39,7 +39,6 @@ func newPulumi(streams Streams) *cobra.Command {
 // oldFlags answers flags that commands of those names had and that mean nothing here.
 func oldFlags(cmd *cobra.Command) {
 	answers := map[string]string{
-		"stack": "the stack follows from kind, org, env and name of the manifest, or from its label pulumi.project-planton.org/stack.fqdn",
 		"module-dir": "the modules are inside of planton; for one of your own write a Pulumi program that imports it, and give it the stack " +
 			"input that planton stack-input prints",
 		"input-dir": "give the manifests with -f, which takes a folder too",
@@ -85,6 +84,7 @@ func newInit(streams Streams) *cobra.Command {
 	}
 	options.cloud.bindCloud(cmd)
 	options.manifests.bind(cmd)
+	options.manifests.bindStack(cmd)
 	// A stack without anything in it costs nothing; scripts pass the flag to all commands alike.
 	cmd.Flags().BoolP("yes", "y", false, "accepted, and not needed: init asks nothing")
 	return cmd

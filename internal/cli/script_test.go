@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -81,7 +82,7 @@ func scriptParams(directory, pulumiPath string) testscript.Params {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits, "cloud": cloudCommand, "keys": keys, "hold": hold, "until": until, "count": count, "lock": lockStack, "rename": renameNetwork,
+			"exits": exits, "cloud": cloudCommand, "keys": keys, "hold": hold, "until": until, "count": count, "lock": lockStack, "rename": renameNetwork, "made": made,
 			"events": events,
 		},
 		UpdateScripts: os.Getenv("UPDATE_SCRIPTS") != "",
@@ -183,6 +184,29 @@ func renameNetwork(ts *testscript.TestScript, neg bool, args []string) {
 	if response.StatusCode != http.StatusOK {
 		ts.Fatalf("rename the network: %s", response.Status)
 	}
+}
+
+// made makes an object in a cloud by hand, and puts its id into a variable: `made VARIABLE civo|digitalocean PATH BODY`.
+func made(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 4 {
+		ts.Fatalf("usage: made VARIABLE civo|digitalocean PATH BODY")
+	}
+	token := ts.Getenv(strings.ToUpper(args[1]) + "_TOKEN")
+	address := ts.Getenv(strings.ToUpper(args[1])+"_API_URL") + args[2]
+	request, err := http.NewRequestWithContext(context.Background(), http.MethodPost, address, strings.NewReader(args[3]))
+	ts.Check(err)
+	request.Header.Set("Authorization", "Bearer "+token)
+	request.Header.Set("Content-Type", "application/json")
+	response, err := http.DefaultClient.Do(request)
+	ts.Check(err)
+	defer func() { _ = response.Body.Close() }()
+	content, err := io.ReadAll(response.Body)
+	ts.Check(err)
+	id := regexp.MustCompile(`^{("[a-z_]+":\{)?"id":"([^"]+)"`).FindSubmatch(content)
+	if response.StatusCode >= http.StatusMultipleChoices || id == nil {
+		ts.Fatalf("%s: %s %s", args[2], response.Status, content)
+	}
+	ts.Setenv(args[0], string(id[2]))
 }
 
 // lockStack leaves a lock on a stack as Pulumi's file backend does: `lock ended|alive|elsewhere STACK`, in the backend of the real clouds.

@@ -560,7 +560,15 @@ func readCluster(
 	if err != nil {
 		return "", nil, errors.Wrapf(err, "read civo kubernetes cluster %s", id)
 	}
+	wanted, imported := resource.NewBoolProperty(true), len(state) == 0
+	if imported {
+		state = resource.PropertyMap{"writeKubeconfig": wanted}
+	}
 	present := clusterState(r, cluster, defaultPoolLabel(state, cluster), state)
+	if imported {
+		// It is nothing that Civo could tell, and what the module wants: an import leaves nothing to change.
+		present["writeKubeconfig"] = wanted
+	}
 	if cluster.Status == "BUILDING" {
 		// Recorded as unfinished: otherwise a refresh would make a half made cluster pass for a whole one.
 		return id, present, errors.Errorf("civo kubernetes cluster %s is still being built", id)

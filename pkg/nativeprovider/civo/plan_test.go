@@ -378,7 +378,7 @@ func TestImport(t *testing.T) {
 		{FirewallType, firewallID, map[string]any{
 			"name": "fw", "networkId": networkID, "createDefaultRules": false, "ingressRules": []any{rule("6443")},
 		}},
-		{ClusterType, made.id, clusterProgram(networkID, firewallID, map[string]any{"writeKubeconfig": false})},
+		{ClusterType, made.id, clusterProgram(networkID, firewallID, map[string]any{"writeKubeconfig": true})},
 		{NodePoolType, made.id + ":extra", poolProgram},
 	}
 	for _, i := range imports {

@@ -137,9 +137,12 @@ func TestScreen(t *testing.T) {
 
 func TestNoScreen(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"dumb", ""} {
-		if newScreen(nil, func(string) string { return name }) != nil {
-			t.Errorf("a screen on a terminal that is %q", name)
+	for _, environment := range []map[string]string{{"TERM": "dumb"}, {"TERM": ""}, {"TERM": "xterm", "CI": "true"}} {
+		if newScreen(nil, func(name string) string { return environment[name] }) != nil {
+			t.Errorf("a screen on a terminal with %v", environment)
 		}
+	}
+	if newScreen(nil, func(name string) string { return map[string]string{"TERM": "xterm", "CI": "false"}[name] }) == nil {
+		t.Error("no screen on a terminal of somebody")
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -133,15 +134,14 @@ func (s *State) localCheckpoint(identity stackidentity.Identity) (text string, e
 	if s.files == "" || identity.Organization != fileOrganization {
 		return "", false, false
 	}
-	folder := filepath.Join(s.files, ".pulumi")
 	// Version 1 is the layout with a folder a project. https://github.com/pulumi/pulumi/blob/master/pkg/backend/diy/meta.go
-	meta, err := os.ReadFile(filepath.Join(folder, "meta.yaml"))
+	meta, err := os.ReadFile(filepath.Join(s.files, filepath.FromSlash(metaFile)))
 	if err != nil || strings.TrimSpace(string(meta)) != "version: 1" {
 		return "", false, false
 	}
-	file := filepath.Join(folder, "stacks", identity.Project, identity.Stack+".json")
-	content, err := os.ReadFile(file)
-	if os.IsNotExist(err) {
+	file := stackFile(s.files, identity)
+	stored, err := readStored(file)
+	if errors.Is(err, fs.ErrNotExist) {
 		// A compressed state, or a copy of a state that is missing, is for the CLI to judge.
 		for _, extension := range []string{".gz", ".zst", ".bak"} {
 			if _, err := os.Lstat(file + extension); !os.IsNotExist(err) {
@@ -150,25 +150,14 @@ func (s *State) localCheckpoint(identity stackidentity.Identity) (text string, e
 		}
 		return "", false, true
 	}
-	if err != nil {
+	if err != nil || stored.Version != apitype.DeploymentSchemaVersionCurrent || len(stored.Features) > 0 {
 		return "", false, false
 	}
-	var document struct {
-		Version    int             `json:"version"`
-		Features   []string        `json:"features"`
-		Checkpoint json.RawMessage `json:"checkpoint"`
+	deployment := stored.deployment()
+	if len(deployment) == 0 {
+		deployment = json.RawMessage("{}")
 	}
-	var stored struct {
-		Latest json.RawMessage `json:"latest"`
-	}
-	if json.Unmarshal(content, &document) != nil || json.Unmarshal(document.Checkpoint, &stored) != nil ||
-		document.Version != apitype.DeploymentSchemaVersionCurrent || len(document.Features) > 0 {
-		return "", false, false
-	}
-	if len(stored.Latest) == 0 {
-		stored.Latest = json.RawMessage("{}")
-	}
-	exported, err := json.Marshal(apitype.UntypedDeployment{Version: document.Version, Deployment: stored.Latest})
+	exported, err := json.Marshal(apitype.UntypedDeployment{Version: stored.Version, Deployment: deployment})
 	if err != nil {
 		return "", false, false
 	}

@@ -150,13 +150,9 @@ func deployedFiles(directory string) ([]Deployed, error) {
 			continue
 		}
 		d := Deployed{Kind: kind, Identity: stack.identity}
-		_, text, err := readStored(stack.file)
+		deployment, err := readDeployment(stack.file)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // it was destroyed while we looked
-		}
-		var deployment apitype.DeploymentV3
-		if err == nil && len(text) > 0 {
-			err = json.Unmarshal(text, &deployment)
 		}
 		d.fill(deployment)
 		if err != nil {

@@ -54,6 +54,7 @@ func (e *Engine) AllStacks(ctx context.Context) ([]StackSummary, error) {
 const (
 	stackFolder  = ".pulumi/stacks"
 	backupFolder = ".pulumi/backups"
+	metaFile     = ".pulumi/meta.yaml"
 )
 
 // stacksIn reads the states in a folder. The Pulumi CLI could list them too, but not when one of them is damaged, nor their locks.
@@ -138,29 +139,47 @@ func storedStacks(directory string) ([]storedStack, error) {
 
 // storedCheckpoint is a state as Pulumi's file backend keeps it.
 type storedCheckpoint struct {
-	Version    int `json:"version"`
+	Version    int      `json:"version"`
+	Features   []string `json:"features"`
 	Checkpoint *struct {
 		Latest json.RawMessage `json:"latest"`
 	} `json:"checkpoint"`
 }
 
-// readStored reads the deployment of a file of Pulumi's file backend; nil for one that nothing was ever done with.
-func readStored(file string) (version int, deployment json.RawMessage, err error) {
+// deployment is what stands in the cloud; empty for a stack that nothing was ever done with.
+func (c *storedCheckpoint) deployment() json.RawMessage { return c.Checkpoint.Latest }
+
+// stackFile is the file of a stack in a folder of Pulumi's file backend, as long as it is not compressed.
+func stackFile(directory string, identity stackidentity.Identity) string {
+	return filepath.Join(directory, filepath.FromSlash(stackFolder), identity.Project, identity.Stack+".json")
+}
+
+// readStored reads a file of Pulumi's file backend.
+func readStored(file string) (*storedCheckpoint, error) {
 	content, err := os.ReadFile(file)
 	if err == nil && strings.HasSuffix(file, ".gz") {
 		content, err = unzipped(content)
 	}
-	var stored storedCheckpoint
+	stored := &storedCheckpoint{}
 	if err == nil {
-		err = json.Unmarshal(content, &stored)
+		err = json.Unmarshal(content, stored)
 	}
 	if err == nil && stored.Checkpoint == nil {
 		err = errors.New("there is no checkpoint in it")
 	}
 	if err != nil {
-		return 0, nil, errors.Wrap(err, "read "+file)
+		return nil, errors.Wrap(err, "read "+file)
 	}
-	return stored.Version, stored.Checkpoint.Latest, nil
+	return stored, nil
+}
+
+// readDeployment reads what a file of Pulumi's file backend says of the cloud.
+func readDeployment(file string) (deployment apitype.DeploymentV3, err error) {
+	stored, err := readStored(file)
+	if err == nil && len(stored.deployment()) > 0 {
+		err = errors.Wrap(json.Unmarshal(stored.deployment(), &deployment), "read "+file)
+	}
+	return deployment, err
 }
 
 func unzipped(content []byte) ([]byte, error) {
@@ -173,11 +192,7 @@ func unzipped(content []byte) ([]byte, error) {
 }
 
 func summaryOf(file string) StackSummary {
-	_, text, err := readStored(file)
-	var deployment apitype.DeploymentV3
-	if err == nil && len(text) > 0 {
-		err = json.Unmarshal(text, &deployment)
-	}
+	deployment, err := readDeployment(file)
 	if err != nil {
 		return StackSummary{Damage: err.Error()}
 	}

@@ -204,7 +204,7 @@ func checkState(identity stackidentity.Identity, text []byte) ([]byte, error) {
 	if err == nil && document.Deployment == nil {
 		err = json.Unmarshal(text, &stored)
 		if stored.Checkpoint != nil {
-			document.Deployment = stored.Checkpoint.Latest
+			document.Deployment = stored.deployment()
 		}
 	}
 	if err != nil {
@@ -261,7 +261,7 @@ func (e *Engine) storedFile(identity stackidentity.Identity) (string, bool) {
 	if !ok {
 		return "", false
 	}
-	file := filepath.Join(directory, filepath.FromSlash(stackFolder), identity.Project, identity.Stack+".json")
+	file := stackFile(directory, identity)
 	_, err := os.Stat(file)
 	return file, err == nil
 }
@@ -284,7 +284,7 @@ func (e *Engine) Backups(identity stackidentity.Identity) []string {
 	var backups []string
 	for _, name := range files {
 		file := filepath.Join(directory, filepath.FromSlash(name))
-		if _, deployment, err := readStored(file); err == nil && len(deployment) > 0 {
+		if stored, err := readStored(file); err == nil && len(stored.deployment()) > 0 {
 			backups = append(backups, file)
 		}
 	}

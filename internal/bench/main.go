@@ -88,7 +88,7 @@ func bench(ctx context.Context, out io.Writer, full bool) error {
 	}
 	sizes := []int{1, 20}
 	if full {
-		sizes = append(sizes, 200)
+		sizes = append(sizes, 100, 200)
 	}
 	if err := b.stacks(ctx, p, sizes); err != nil {
 		return err

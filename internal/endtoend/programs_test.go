@@ -194,11 +194,13 @@ func (f *folder) fillIn(id string) {
 	}
 }
 
-// readmeCommands are the commands of the first console block of the README of a folder, as a shell script. What only a person can do is
+// readmeCommands are the commands of the first console block of a page, or of the README of a folder, as a shell script. What only a person can do is
 // left out: to go to the folder, to log in, to give a token, to edit the file; and kubectl, because an emulated cluster runs nothing.
 func readmeCommands(t *testing.T, path string) string {
 	t.Helper()
-	path += "/README.md"
+	if !strings.HasSuffix(path, ".md") {
+		path += "/README.md"
+	}
 	text, err := os.ReadFile(filepath.Join(repository, path))
 	if err != nil {
 		t.Fatal(err)

@@ -63,9 +63,8 @@ var ipv6Address = sync.OnceValue(func() string {
 		if right >= 1 {
 			after = append(after, fmt.Sprintf("%s(:%s){0,%d}", group, group, right-1))
 		}
-		if right >= 1 {
-			// Before an IPv4 address the rule takes a "::" that stands for no group, too.
-			after = append(after, fmt.Sprintf("(%s:){0,%d}%s", group, right-1, ipv4Address))
+		if right >= 2 {
+			after = append(after, fmt.Sprintf("(%s:){0,%d}%s", group, right-2, ipv4Address))
 		}
 		alternative := before + "::"
 		if after != nil {

@@ -171,8 +171,9 @@ var (
 	//
 	// optional bool ipv4_network = 200109;
 	E_Ipv4Network = &file_org_project_planton_shared_rules_rules_proto_extTypes[8]
-	// An IPv4 or IPv6 network in CIDR notation whose host bits are zero. The pattern keeps out an address that ends in a lone colon
-	// (::0:/64), which isIpPrefix and isIp let pass.
+	// An IPv4 or IPv6 network in CIDR notation whose host bits are zero. The patterns keep out what isIpPrefix and isIp let pass: an
+	// address that ends in a lone colon (::0:/64), and one with more groups before an IPv4 address than there is room for
+	// (1:2:3:4:5:6::0.0.0.0/0).
 	//
 	// optional bool ip_network = 200110;
 	E_IpNetwork = &file_org_project_planton_shared_rules_rules_proto_extTypes[9]
@@ -222,15 +223,15 @@ const file_org_project_planton_shared_rules_rules_proto_rawDesc = "" +
 	"\x10digitalocean_tag\x121must be 1 to 255 letters, digits, ':', '-' or '_'\x1a0!rule || this.matches('^[A-Za-z0-9:_-]{1,255}$')R\x0fdigitaloceanTag:\xde\x01\n" +
 	"\fipv4_network\x12\x19.buf.validate.StringRules\x18\xad\x9b\f \x01(\bB\x9d\x01\xc2H\x99\x01\n" +
 	"\x96\x01\n" +
-	"\fipv4_network\x12Umust be an IPv4 network in CIDR notation with the host bits zero, such as 10.0.0.0/16\x1a/!rule || this == '' || this.isIpPrefix(4, true)R\vipv4Network:\xf2\x01\n" +
+	"\fipv4_network\x12Umust be an IPv4 network in CIDR notation with the host bits zero, such as 10.0.0.0/16\x1a/!rule || this == '' || this.isIpPrefix(4, true)R\vipv4Network:\x8f\x02\n" +
 	"\n" +
-	"ip_network\x12\x19.buf.validate.StringRules\x18\xae\x9b\f \x01(\bB\xb5\x01\xc2H\xb1\x01\n" +
-	"\xae\x01\n" +
+	"ip_network\x12\x19.buf.validate.StringRules\x18\xae\x9b\f \x01(\bB\xd2\x01\xc2H\xce\x01\n" +
+	"\xcb\x01\n" +
 	"\n" +
-	"ip_network\x12_must be a network in CIDR notation with the host bits zero, such as 203.0.113.0/24 or 0.0.0.0/0\x1a?!rule || (this.isIpPrefix(true) && !this.matches('[^:]:(/|$)'))R\tipNetwork:\xad\x02\n" +
-	"\rip_or_network\x12\x19.buf.validate.StringRules\x18\xaf\x9b\f \x01(\bB\xeb\x01\xc2H\xe7\x01\n" +
-	"\xe4\x01\n" +
-	"\rip_or_network\x12jmust be an IP address without a zone, or a network in CIDR notation, such as 203.0.113.7 or 203.0.113.0/24\x1ag!rule || ((this.isIp() || this.isIpPrefix(true)) && !this.contains('%') && !this.matches('[^:]:(/|$)'))R\vipOrNetwork:\xdf\x02\n" +
+	"ip_network\x12_must be a network in CIDR notation with the host bits zero, such as 203.0.113.0/24 or 0.0.0.0/0\x1a\\!rule || (this.isIpPrefix(true) && !this.matches('[^:]:(/|$)|^(::|[^:]+:)([^:]*:){6}.*[.]'))R\tipNetwork:\xcb\x02\n" +
+	"\rip_or_network\x12\x19.buf.validate.StringRules\x18\xaf\x9b\f \x01(\bB\x89\x02\xc2H\x85\x02\n" +
+	"\x82\x02\n" +
+	"\rip_or_network\x12jmust be an IP address without a zone, or a network in CIDR notation, such as 203.0.113.7 or 203.0.113.0/24\x1a\x84\x01!rule || ((this.isIp() || this.isIpPrefix(true)) && !this.contains('%') && !this.matches('[^:]:(/|$)|^(::|[^:]+:)([^:]*:){6}.*[.]'))R\vipOrNetwork:\xdf\x02\n" +
 	"\x15digitalocean_user_tag\x12\x19.buf.validate.StringRules\x18\xb1\x9b\f \x01(\bB\x8d\x02\xc2H\x89\x02\n" +
 	"\x86\x02\n" +
 	"\x15digitalocean_user_tag\x12omust not be a reserved tag (k8s, k8s:*, terraform:*): DigitalOcean and its provider plugin set those themselves\x1a|!rule || !(this.lowerAscii() == 'k8s' || this.lowerAscii().startsWith('k8s:') || this.lowerAscii().startsWith('terraform:'))R\x13digitaloceanUserTag:\xa5\x02\n" +

@@ -354,6 +354,7 @@ func FuzzRead(f *testing.F) {
 	f.Add("profiles: {", ": {}, x: ")
 	f.Add("%TAG !", "\n--- !x y")
 	f.Add("profiles: {default: !<", "> {}}")
+	f.Add("profiles:\n default:\n  civo: {", ": x, .0: x}")
 	f.Fuzz(func(t *testing.T, before, after string) {
 		if strings.Contains(before+after, secret[10:20]) {
 			return

@@ -94,12 +94,12 @@ func descend(message protoreflect.MessageDescriptor, path string) protoreflect.M
 	return message
 }
 
-// pathNames are the names of the fields of a path, without indices and keys.
+// pathNames are the names of the fields of a path, without indices and keys. One may be empty: a document may call a field anything.
 func pathNames(path string) []string {
 	var names []string
 	for path != "" {
 		parent := parentPath(path)
-		if last := strings.TrimPrefix(path[len(parent):], "."); last[0] != '[' {
+		if last := strings.TrimPrefix(path[len(parent):], "."); !strings.HasPrefix(last, "[") {
 			names = append([]string{last}, names...)
 		}
 		path = parent
@@ -124,7 +124,7 @@ func find(message protoreflect.Message, path string) found {
 	at := found{}
 	current := protoreflect.ValueOfMessage(message)
 	for _, part := range parts {
-		if part[0] == '[' {
+		if strings.HasPrefix(part, "[") {
 			if at.field == nil {
 				return found{}
 			}

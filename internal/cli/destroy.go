@@ -33,6 +33,7 @@ func newDestroy(streams Streams) *cobra.Command {
 	options.output.bindEvents(cmd)
 	options.set.bind(cmd, "what depends on it")
 	options.confirm.bind(cmd)
+	bindDiff(cmd, streams)
 	return cmd
 }
 

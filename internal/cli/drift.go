@@ -30,6 +30,7 @@ func newDrift(streams Streams) *cobra.Command {
 	options.manifests.bindStack(cmd)
 	options.cloud.bind(cmd)
 	options.output.bindEvents(cmd)
+	bindDiff(cmd, streams)
 	return cmd
 }
 

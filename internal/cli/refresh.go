@@ -32,6 +32,7 @@ func newRefresh(streams Streams) *cobra.Command {
 	options.cloud.bind(cmd)
 	options.output.bindEvents(cmd)
 	options.set.bind(cmd, "what it needs")
+	bindDiff(cmd, streams)
 	// Refresh changes nothing in the cloud and asks nothing; scripts pass the flag to all commands alike.
 	cmd.Flags().BoolP("yes", "y", false, "accepted, and not needed: a refresh asks nothing")
 	cmd.Flags().StringArrayVar(&options.created, "created", nil,

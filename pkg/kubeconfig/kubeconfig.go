@@ -64,7 +64,7 @@ var (
 
 const currentContext = "current-context"
 
-// merge returns a kubeconfig with the entry in it.
+// merge returns a kubeconfig with the entry in it: the text as it is, where the entry is there already.
 func merge(old []byte, entry Entry) ([]byte, error) {
 	into, err := parse(old)
 	if err != nil {
@@ -100,7 +100,21 @@ func merge(old []byte, entry Entry) ([]byte, error) {
 	if err := encoder.Encode(into); err != nil {
 		return nil, errors.New("write the kubeconfig as YAML")
 	}
+	if same(old, merged.Bytes()) {
+		return old, nil
+	}
 	return merged.Bytes(), compare(old, merged.Bytes(), entry.Name)
+}
+
+// same tells whether two texts hold the same, however it is written. Writing YAML anew can move its comments and blank lines each time.
+func same(old, merged []byte) bool {
+	var before, after any
+	if yaml.Unmarshal(old, &before) != nil || yaml.Unmarshal(merged, &after) != nil {
+		return false
+	}
+	one, errBefore := yaml.Marshal(before)
+	other, errAfter := yaml.Marshal(after)
+	return errBefore == nil && errAfter == nil && bytes.Equal(one, other)
 }
 
 // parse reads a kubeconfig into the mapping that it is; an empty text is an empty kubeconfig.

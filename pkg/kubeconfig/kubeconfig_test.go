@@ -271,6 +271,7 @@ func FuzzMerge(f *testing.F) {
 	f.Add([]byte(""))
 	f.Add([]byte("clusters: &a [{name: x, cluster: {<<: *b}}]\nusers: *a\n"))
 	f.Add([]byte("{contexts: [], current-context: ''}"))
+	f.Add([]byte(" 0:\n#")) // a comment that YAML writes one blank line further each time
 	f.Add([]byte("clusters:\n- name: dev\n  cluster: {extensions: [{name: kubeconfig.project-planton.org/owner, extension: {owner: x}}]}\n"))
 	f.Fuzz(func(t *testing.T, old []byte) {
 		got, err := merge(old, entry())

@@ -52,27 +52,30 @@ func (d document) line() int {
 // yamlLineBreaks end lines in YAML only.
 const yamlLineBreaks = "\u0085\u2028\u2029"
 
+// charactersBefore counts the characters before a line that YAML counts, from 1; all of them, where the text has no such line.
+func charactersBefore(text string, line int) int {
+	characters := []rune(text)
+	yamlLine := 1
+	for i, r := range characters {
+		if yamlLine == line {
+			return i
+		}
+		isReturn := r == '\r' && (i+1 == len(characters) || characters[i+1] != '\n')
+		if r == '\n' || isReturn || strings.ContainsRune(yamlLineBreaks, r) {
+			yamlLine++
+		}
+	}
+	return len(characters)
+}
+
 // inEditor turns a place in lines that YAML counts into one in lines that end with a line feed alone. Columns count from 1, or are 0.
 func inEditor(text string, line, column int) (int, int) {
-	at := position{1, 0}
-	yamlLine := 1
-	for _, r := range text {
-		if yamlLine == line {
-			break
-		}
-		at.column++
-		switch {
-		case r == '\n':
-			at = position{at.line + 1, 0}
-			yamlLine++
-		case strings.ContainsRune(yamlLineBreaks, r):
-			yamlLine++
-		}
+	before := string([]rune(text)[:charactersBefore(text, line)])
+	inLine := before[strings.LastIndex(before, "\n")+1:]
+	if column != 0 {
+		column += utf8.RuneCountInString(inLine)
 	}
-	if column == 0 {
-		return at.line, 0
-	}
-	return at.line, at.column + column
+	return 1 + strings.Count(before, "\n"), column
 }
 
 // root parses the document. Lines and columns of the nodes are those of the file. The node is nil when there is nothing in it.

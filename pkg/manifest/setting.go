@@ -417,10 +417,8 @@ func (s settingOf) parsed(target settingTarget, kind yaml.Kind, otherwise func()
 	case broken != nil || root == nil || root.Kind != kind && (!isNull(root) || s.value != "null"):
 		return otherwise()
 	}
-	lines := strings.SplitAfter(s.value, "\n")
 	move(root, func(line, column int) (int, int) {
-		before := strings.Join(lines[:min(line-1, len(lines))], "")
-		return settingLines + s.number, s.valueAt + utf8.RuneCountInString(before) + column - 1
+		return settingLines + s.number, s.valueAt + charactersBefore(s.value, line) + column - 1
 	})
 	expanded, err := s.decoder.expand(root, map[*yaml.Node]bool{})
 	if err != nil {

@@ -284,6 +284,7 @@ func FuzzParseSetting(f *testing.F) {
 		"spec.region=fra1", "spec.tags[0]=x", "spec.tags={a,b}", `spec.tags={a\,b,\\}`, `metadata.labels["a.b"]=x`, `metadata.labels.a\.b=x`,
 		"spec.cluster={valueFrom: {name: x}}", "CivoKubernetesNodePool/web:spec.nodeCount=3", "spec.taints=[{key: a,\n  effect: b}]",
 		"metadata.labels=&a {b: *a}", "spec.cluster.value=", "spec.tags[0]=\u00e9\u0301", "spec.nodeCount=1e3", "metadata=null", "spec={", "a[\"\\x\"]=",
+		"spec=\r?", "spec=\r\n?", "spec=\u2028?", // line breaks of YAML
 	} {
 		f.Add(seed)
 	}

@@ -90,7 +90,7 @@ func (o *kubeconfigOptions) run(ctx context.Context, streams Streams, cmd *cobra
 	if err != nil {
 		return err
 	}
-	found, err := o.resource.find(ctx, engine, kind, name)
+	found, err := o.resource.find(ctx, engine, kind, name, engine.Outputs)
 	if err != nil {
 		return err
 	}

@@ -52,7 +52,11 @@ func (o *outputsOptions) run(ctx context.Context, streams Streams, cmd *cobra.Co
 	if err != nil {
 		return err
 	}
-	found, err := o.resource.find(ctx, engine, kind, name)
+	read := engine.PublicOutputs
+	if o.showSecrets {
+		read = engine.Outputs
+	}
+	found, err := o.resource.find(ctx, engine, kind, name, read)
 	if err != nil {
 		return err
 	}

@@ -62,8 +62,11 @@ func (f *resourceFlags) fits(stack string, identity stackidentity.Identity) bool
 	return name == wantName && (f.org == "" || org == wantOrg) && (f.env == "" || env == wantEnv)
 }
 
-// find reads the outputs of the resource's stack. Where org or env is not given, a resource of that name is found in any.
-func (f *resourceFlags) find(ctx context.Context, engine *provision.Engine, kind kinds.Kind, name string) (foundStack, error) {
+// find reads the outputs of the resource's stack, with read. Where org or env is not given, a resource of that name is found in any.
+func (f *resourceFlags) find(
+	ctx context.Context, engine *provision.Engine, kind kinds.Kind, name string,
+	read func(context.Context, stackidentity.Identity) (provision.Outputs, error),
+) (foundStack, error) {
 	identity, err := stackidentity.For(kind, &shared.CloudResourceMetadata{Name: name, Org: f.org, Env: f.env})
 	if err != nil {
 		return foundStack{}, usageError(err.Error())
@@ -73,7 +76,7 @@ func (f *resourceFlags) find(ctx context.Context, engine *provision.Engine, kind
 			return foundStack{}, usageError("--stack: " + err.Error())
 		}
 	}
-	outputs, err := engine.Outputs(ctx, identity)
+	outputs, err := read(ctx, identity)
 	if provision.KindOf(err) != provision.NotFound {
 		return foundStack{identity, outputs}, err
 	}
@@ -95,7 +98,7 @@ func (f *resourceFlags) find(ctx context.Context, engine *provision.Engine, kind
 		return foundStack{}, errors.Wrapf(err, "there is no %s %s: apply its manifest first", kind, name)
 	case 1:
 		identity.Stack = found[0]
-		outputs, err := engine.Outputs(ctx, identity)
+		outputs, err := read(ctx, identity)
 		return foundStack{identity, outputs}, err
 	default:
 		return foundStack{}, usageError(fmt.Sprintf("there are several: %s (org.env.name); choose with --org and --env", strings.Join(found, ", ")))

@@ -169,19 +169,7 @@ func (s *State) localCheckpoint(identity stackidentity.Identity) (text string, e
 
 // hasOutputs tells whether a stack has been provisioned.
 func (e *Engine) hasOutputs(ctx context.Context, identity stackidentity.Identity) (bool, error) {
-	if text, exists, known := e.options.State.localCheckpoint(identity); known {
-		if !exists {
-			return false, nil
-		}
-		state, err := readCheckpoint(text)
-		if err != nil {
-			return false, err
-		}
-		return slices.ContainsFunc(state.Resources, func(r apitype.ResourceV3) bool {
-			return string(r.Type) == stackType && len(r.Outputs) > 0
-		}), nil
-	}
-	outputs, err := e.Outputs(ctx, identity)
+	outputs, err := e.PublicOutputs(ctx, identity)
 	if KindOf(err) == NotFound {
 		return false, nil
 	}

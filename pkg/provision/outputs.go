@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/pkg/errors"
 	"github.com/pulumi/pulumi/sdk/v3/go/auto"
 
 	"github.com/plantonhq/project-planton/pkg/stackidentity"
@@ -106,28 +107,73 @@ func scalarAt(values map[string]any, path string) any {
 	}
 }
 
-// Outputs reads the outputs of a stack, secrets included. The error is of kind NotFound when there is no such stack.
-func (e *Engine) Outputs(ctx context.Context, identity stackidentity.Identity) (Outputs, error) {
-	w, err := e.open(ctx, identity, nil, e.options.CLI, "", nil)
+// readOutputs is what reading outputs is called in errors.
+const readOutputs = "read the outputs of"
+
+// PublicOutputs reads the outputs of a stack without the values of secrets, for which no key is needed. The error is of kind NotFound when
+// there is no such stack.
+func (e *Engine) PublicOutputs(ctx context.Context, identity stackidentity.Identity) (Outputs, error) {
+	text, exists, known := e.options.State.localCheckpoint(identity)
+	switch {
+	case known && !exists:
+		return nil, noStack(readOutputs, identity, nil)
+	case !known:
+		exported, err := e.exportState(ctx, readOutputs, identity)
+		if err != nil {
+			return nil, err
+		}
+		text = string(exported)
+	}
+	state, err := readCheckpoint(text)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = w.close() }()
-	values, err := w.StackOutputs(ctx, identity.String())
-	if err != nil {
-		if isMissing(err) {
-			return nil, &Error{Kind: NotFound, Stack: identity, Operation: "read the outputs of", Message: "there is no such stack", cause: err}
+	for _, resource := range state.Resources {
+		if string(resource.Type) == stackType {
+			return outputsOf(resource.Outputs), nil
 		}
-		return nil, e.failure(ctx, "read the outputs of", identity, err, nil, nil)
 	}
-	outputs := Outputs{}
-	for name, value := range values {
-		outputs[name] = Output{Value: value.Value, Secret: value.Secret, Known: true}
-		if text, ok := value.Value.(string); ok && value.Secret {
+	return Outputs{}, nil
+}
+
+// Outputs reads the outputs of a stack, secrets included. The error is of kind NotFound when there is no such stack.
+func (e *Engine) Outputs(ctx context.Context, identity stackidentity.Identity) (Outputs, error) {
+	outputs, err := e.PublicOutputs(ctx, identity)
+	if err != nil || !outputs.hideSecrets() {
+		return outputs, err
+	}
+	out, err := e.pulumi(ctx, "stack", "output", "--json", "--show-secrets", "--stack", identity.String())
+	switch {
+	case err != nil && isMissing(err):
+		return nil, noStack(readOutputs, identity, err)
+	case err != nil:
+		return nil, e.failure(ctx, readOutputs, identity, err, nil, nil)
+	}
+	var values map[string]any
+	if err := json.Unmarshal([]byte(out), &values); err != nil {
+		return nil, e.failure(ctx, readOutputs, identity, errors.New("the Pulumi CLI wrote no JSON"), nil, nil)
+	}
+	for name, output := range outputs {
+		value, told := values[name]
+		if !output.Secret || !told {
+			continue
+		}
+		outputs[name] = Output{Value: value, Secret: true, Known: true}
+		if text, ok := value.(string); ok {
 			e.secrets.add(text)
 		}
 	}
 	return outputs, nil
+}
+
+// hideSecrets tells whether there is a secret whose value was not read.
+func (o Outputs) hideSecrets() bool {
+	for _, output := range o {
+		if output.Secret && !output.Known {
+			return true
+		}
+	}
+	return false
 }
 
 // Stacks are the names of all stacks of a project, such as "acme.prod.main" of "civokubernetescluster".
@@ -151,4 +197,9 @@ var missingStack = pattern(`no stack named.*found|could not find stack|stack .* 
 // isMissing tells whether an error of the Automation API says that there is no such stack.
 func isMissing(err error) bool {
 	return auto.IsSelectStack404Error(err) || missingStack().MatchString(err.Error())
+}
+
+// noStack is the error of an operation on a stack that does not exist.
+func noStack(operation string, identity stackidentity.Identity, cause error) error {
+	return &Error{Kind: NotFound, Stack: identity, Operation: operation, Message: "there is no such stack", cause: cause}
 }

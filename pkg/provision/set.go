@@ -504,7 +504,7 @@ func (s *Set) outputsFor(ctx context.Context, member Member, ref foreignkey.Refe
 	if err != nil {
 		return nil, err
 	}
-	outputs, err = s.engine.Outputs(ctx, identity)
+	outputs, err = s.engine.PublicOutputs(ctx, identity)
 	if KindOf(err) == NotFound {
 		return nil, &missingOutput{reference: ref, key: key, stack: identity, noStack: true}
 	}

@@ -100,6 +100,18 @@ func TestLifeOfAStack(t *testing.T) {
 	if diff := cmp.Diff(want, outputs); diff != "" {
 		t.Errorf("outputs: -want +got:\n%s", diff)
 	}
+	// Without secrets, no process is started.
+	cli := w.options.CLI
+	w.options.CLI = nil
+	public, err := w.PublicOutputs(ctx, stack("main", "fra1", testToken).Identity)
+	w.options.CLI = cli
+	if err != nil {
+		t.Fatal(err)
+	}
+	want["kubeconfig_b64"] = Output{Secret: true}
+	if diff := cmp.Diff(want, public); diff != "" {
+		t.Errorf("outputs without secrets: -want +got:\n%s", diff)
+	}
 
 	// Somebody changes the thing behind the stack's back, and the manifest changes too: the refresh only looks, and the next up
 	// puts things right.
@@ -156,6 +168,9 @@ func TestLifeOfAStack(t *testing.T) {
 	}
 	if _, err = w.Outputs(ctx, stack("main", "fra1", testToken).Identity); KindOf(err) != NotFound {
 		t.Errorf("outputs of nothing: got error %v, want one of kind NotFound", err)
+	}
+	if _, err = w.PublicOutputs(ctx, stack("main", "fra1", testToken).Identity); KindOf(err) != NotFound {
+		t.Errorf("outputs without secrets, of nothing: got error %v, want one of kind NotFound", err)
 	}
 
 	checkEvents(t, w.events)

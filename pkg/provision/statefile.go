@@ -40,14 +40,18 @@ type StateResource struct {
 // ExportState is the state of a stack as JSON, with its secrets encrypted: what `pulumi stack export` writes. The error is of kind
 // NotFound when there is no such stack.
 func (e *Engine) ExportState(ctx context.Context, identity stackidentity.Identity) ([]byte, error) {
-	const operation = "export the state of"
+	return e.exportState(ctx, "export the state of", identity)
+}
+
+// exportState is ExportState for an operation that errors are to name.
+func (e *Engine) exportState(ctx context.Context, operation string, identity stackidentity.Identity) ([]byte, error) {
 	if err := e.options.State.mend(); err != nil {
 		return nil, err
 	}
 	out, err := e.pulumi(ctx, "stack", "export", "--stack", identity.String())
 	switch {
 	case err != nil && isMissing(err):
-		return nil, &Error{Kind: NotFound, Stack: identity, Operation: operation, Message: "there is no such stack", cause: err}
+		return nil, noStack(operation, identity, err)
 	case err != nil:
 		return nil, e.failure(ctx, operation, identity, err, nil, nil)
 	}

@@ -1,0 +1,495 @@
+package garbagecollection
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	sdk "github.com/apache/cloudstack-go/v2/cloudstack"
+	"github.com/pkg/errors"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/samber/lo"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/scheme"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	corecloudprovider "sigs.k8s.io/karpenter/pkg/cloudprovider"
+	"sigs.k8s.io/karpenter/pkg/events"
+
+	csv1 "github.com/plantonhq/project-planton/karpenter-provider-cloudstack/pkg/apis/v1"
+	"github.com/plantonhq/project-planton/karpenter-provider-cloudstack/pkg/cloudprovider"
+	"github.com/plantonhq/project-planton/karpenter-provider-cloudstack/pkg/cloudstack"
+	"github.com/plantonhq/project-planton/karpenter-provider-cloudstack/pkg/providers/instance"
+)
+
+const (
+	cluster    = "production"
+	clusterUID = "7f3c1f0e-0000-4000-8000-000000000001"
+)
+
+var now = time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// cloud is CloudStack as the controller sees it.
+type cloud struct {
+	mu        sync.Mutex
+	instances []*instance.Instance
+	volumes   []*cloudstack.Volume
+	listErr   error
+	volumeErr error
+	deleteErr map[string]error
+	deleted   []string
+	cleanups  int
+}
+
+func (c *cloud) List(context.Context) ([]*instance.Instance, error) { return c.instances, c.listErr }
+
+func (c *cloud) Delete(_ context.Context, id string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.deleted = append(c.deleted, id)
+	return c.deleteErr[id]
+}
+
+func (c *cloud) ListVolumesByTag(_ context.Context, scope cloudstack.Scope, key, value string) ([]*cloudstack.Volume, error) {
+	return lo.Filter(c.volumes, func(v *cloudstack.Volume, _ int) bool {
+		return cloudstack.TagsOf(v.Tags)[key] == value && (v.Projectid != "") == (scope.ProjectID != "")
+	}), c.volumeErr
+}
+
+func (c *cloud) DeleteVolume(ctx context.Context, id string) error { return c.Delete(ctx, id) }
+
+func (c *cloud) Cleanup(context.Context) error {
+	c.cleanups++
+	return nil
+}
+
+// recorder keeps events.
+type recorder struct {
+	mu     sync.Mutex
+	events []events.Event
+}
+
+func (r *recorder) Publish(e ...events.Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.events = append(r.events, e...)
+}
+
+func (r *recorder) calls(reason string) int {
+	return lo.CountBy(r.events, func(e events.Event) bool { return e.Reason == reason })
+}
+
+type rig struct {
+	*testing.T
+	*cloud
+	clock    *clocktesting.FakePassiveClock
+	recorder *recorder
+	// cache is what the controller's client has, server what the API server has.
+	cache, server client.WithWatch
+	options       Options
+	c             *Controller
+}
+
+func newRig(t *testing.T, objects ...client.Object) *rig {
+	t.Helper()
+	build := func() client.WithWatch {
+		return fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(lo.Map(objects, func(o client.Object, _ int) client.Object {
+			return o.DeepCopyObject().(client.Object) //nolint:forcetypeassert // it is one
+		})...).Build()
+	}
+	r := &rig{
+		T: t, cloud: &cloud{deleteErr: map[string]error{}}, clock: clocktesting.NewFakePassiveClock(now), recorder: &recorder{}, cache: build(), server: build(),
+		options: Options{ClusterName: cluster, ClusterUID: clusterUID, Grace: 5 * time.Minute, MaxDeletions: 10},
+	}
+	r.make()
+	return r
+}
+
+func (r *rig) make() {
+	r.c = NewController(r.clock, r.cache, r.server, r.recorder, r.cloud, r.cloud, r.cloud, r.options)
+}
+
+// run runs a cycle, and returns what was deleted in it.
+func (r *rig) run() []string {
+	r.Helper()
+	r.deleted = nil
+	if _, err := r.c.Reconcile(context.Background()); err != nil {
+		r.Fatal(err)
+	}
+	slices.Sort(r.deleted)
+	return r.deleted
+}
+
+func (r *rig) expect(what string, want ...string) {
+	r.Helper()
+	if got := r.run(); !slices.Equal(got, want) {
+		r.Errorf("%s: deleted %v, not %v", what, got, want)
+	}
+}
+
+func id(n int) string { return fmt.Sprintf("0b5c4b6e-1111-4222-8333-%012d", n) }
+
+// machine is one of this cluster, an hour old, with tags, that no NodeClaim is for.
+func machine(n int, change ...func(*instance.Instance)) *instance.Instance {
+	i := &instance.Instance{
+		ID: id(n), Name: fmt.Sprintf("general-%d-00000000", n), State: cloudstack.StateRunning, Created: now.Add(-time.Hour),
+		Tags: map[string]string{csv1.TagManagedBy: cluster, csv1.TagClusterUID: clusterUID, csv1.TagNodeClaim: fmt.Sprintf("general-%d", n), csv1.TagNodeClass: "default"},
+	}
+	for _, c := range change {
+		c(i)
+	}
+	return i
+}
+
+func claim(n int, change ...func(*karpv1.NodeClaim)) *karpv1.NodeClaim {
+	nodeClaim := &karpv1.NodeClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("general-%d", n), UID: types.UID(fmt.Sprintf("uid-%d", n))},
+		Spec:       karpv1.NodeClaimSpec{NodeClassRef: &karpv1.NodeClassReference{Group: csv1.Group, Kind: "CloudStackNodeClass", Name: "default"}},
+	}
+	for _, c := range change {
+		c(nodeClaim)
+	}
+	return nodeClaim
+}
+
+func launched(n int) func(*karpv1.NodeClaim) {
+	return func(c *karpv1.NodeClaim) { c.Status.ProviderID = cloudprovider.ProviderID("", id(n)) }
+}
+
+func node(n int, ready corev1.ConditionStatus) *corev1.Node {
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("general-%d-00000000", n), Labels: map[string]string{karpv1.NodeRegisteredLabelKey: "true"}},
+		Spec:       corev1.NodeSpec{ProviderID: cloudprovider.ProviderID("", id(n))},
+		Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}}},
+	}
+}
+
+// TestWhatIsGarbage has a NodeClaim of its own machine besides, so that the cluster looks alive.
+func TestWhatIsGarbage(t *testing.T) {
+	for name, test := range map[string]struct {
+		machine *instance.Instance
+		objects []client.Object
+		garbage bool
+	}{
+		"no NodeClaim":                             {machine: machine(1), garbage: true},
+		"no NodeClaim, and stopped":                {machine: machine(1, func(i *instance.Instance) { i.State = cloudstack.StateStopped }), garbage: true},
+		"no NodeClaim, and younger than the grace": {machine: machine(1, func(i *instance.Instance) { i.Created = now.Add(-4 * time.Minute) })},
+		"no NodeClaim, and made in the future":     {machine: machine(1, func(i *instance.Instance) { i.Created = now.Add(time.Hour) })},
+		"no NodeClaim, no tags":                    {machine: machine(1, func(i *instance.Instance) { i.Tags = nil }), garbage: true},
+		"on its way out":                           {machine: machine(1, func(i *instance.Instance) { i.Deleting = true })},
+		"kept by provider id":                      {machine: machine(1), objects: []client.Object{claim(1, launched(1))}},
+		"kept by a provider id of another format": {machine: machine(1), objects: []client.Object{claim(1, func(c *karpv1.NodeClaim) {
+			c.Status.ProviderID = "cloudstack:///" + id(1)
+		})}},
+		"kept by a NodeClaim that is being deleted": {machine: machine(1), objects: []client.Object{claim(1, launched(1), func(c *karpv1.NodeClaim) {
+			c.Finalizers, c.DeletionTimestamp = []string{"karpenter.sh/termination"}, &metav1.Time{Time: now}
+		})}},
+		"in the making, by tag": {machine: machine(1), objects: []client.Object{claim(1)}},
+		"in the making, by name": {
+			machine: machine(1, func(i *instance.Instance) { i.Tags, i.Name = nil, instance.NodeName(claim(1)) }), objects: []client.Object{claim(1)},
+		},
+		"in the making, by the name of a second attempt": {
+			machine: machine(1, func(i *instance.Instance) { i.Tags, i.Name = nil, instance.NodeName(claim(1))+"-2" }), objects: []client.Object{claim(1)},
+		},
+		"of an older NodeClaim of that name, without tags": {
+			machine: machine(1, func(i *instance.Instance) { i.Tags, i.Name = nil, instance.NodeName(claim(1)) }),
+			objects: []client.Object{claim(1, func(c *karpv1.NodeClaim) { c.UID = "another" })}, garbage: true,
+		},
+		"a second machine of a NodeClaim that has one": {machine: machine(1), objects: []client.Object{claim(1, launched(2))}, garbage: true},
+		"a provider id that cannot be read keeps what has its name": {machine: machine(1), objects: []client.Object{claim(1, func(c *karpv1.NodeClaim) {
+			c.Status.ProviderID = "kwok://x"
+		})}},
+		"a NodeClaim of another provider keeps nothing": {machine: machine(1), objects: []client.Object{claim(1, func(c *karpv1.NodeClaim) {
+			c.Spec.NodeClassRef.Group = "karpenter.k8s.aws"
+		})}, garbage: true},
+		"failed, while its NodeClaim goes on":       {machine: machine(1, func(i *instance.Instance) { i.State = cloudstack.StateError }), objects: []client.Object{claim(1)}, garbage: true},
+		"failed just now":                           {machine: machine(1, func(i *instance.Instance) { i.State, i.Created = cloudstack.StateError, now.Add(-time.Minute) }), objects: []client.Object{claim(1)}},
+		"failed, and of a NodeClaim by provider id": {machine: machine(1, func(i *instance.Instance) { i.State = cloudstack.StateError }), objects: []client.Object{claim(1, launched(1))}},
+		"of a cluster of another name":              {machine: machine(1, func(i *instance.Instance) { i.Tags[csv1.TagManagedBy] = "staging" })},
+		"of another cluster of that name":           {machine: machine(1, func(i *instance.Instance) { i.Tags[csv1.TagClusterUID] = "another" })},
+		"its node is dead":                          {machine: machine(1), objects: []client.Object{node(1, corev1.ConditionUnknown)}, garbage: true},
+		"its node lives":                            {machine: machine(1), objects: []client.Object{node(1, corev1.ConditionTrue)}, garbage: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, append(test.objects, claim(99, launched(99)))...)
+			r.instances = []*instance.Instance{test.machine, machine(99)}
+			r.expect("the cycle", lo.Ternary(test.garbage, []string{test.machine.ID}, nil)...)
+			if garbage := r.recorder.calls("GarbageCollected"); (garbage == 1) != test.garbage {
+				t.Errorf("%d events", garbage)
+			}
+		})
+	}
+}
+
+// TestCacheThatStandsStill: NodeClaims that only the API server knows keep their machines.
+func TestCacheThatStandsStill(t *testing.T) {
+	r := newRig(t)
+	r.instances = []*instance.Instance{machine(1), machine(2)}
+	if err := r.server.Create(context.Background(), claim(1, launched(1))); err != nil {
+		t.Fatal(err)
+	}
+	r.expect("NodeClaim 1 is in the API server", id(2))
+}
+
+// TestFailuresDeleteNothing: what cannot be listed is not gone.
+func TestFailuresDeleteNothing(t *testing.T) {
+	no := interceptor.Funcs{List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
+		return errors.New("no answer")
+	}}
+	for name, fail := range map[string]func(*rig){
+		"CloudStack":     func(r *rig) { r.listErr = errors.New("no answer") },
+		"the cache":      func(r *rig) { r.cache = interceptor.NewClient(r.cache, no) },
+		"the API server": func(r *rig) { r.server = interceptor.NewClient(r.server, no) },
+	} {
+		r := newRig(t)
+		r.instances = []*instance.Instance{machine(1)}
+		fail(r)
+		r.make()
+		if _, err := r.c.Reconcile(context.Background()); err == nil || len(r.deleted) != 0 {
+			t.Errorf("%s: deleted %v (%v)", name, r.deleted, err)
+		}
+	}
+}
+
+// TestListsMachinesFirst: a machine that is made between the two lists must not be in the first without its NodeClaim in the second.
+func TestListsMachinesFirst(t *testing.T) {
+	r := newRig(t)
+	var order []string
+	watch := func(c client.WithWatch, name string) client.WithWatch {
+		return interceptor.NewClient(c, interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, l client.ObjectList, o ...client.ListOption) error {
+			if _, ok := l.(*karpv1.NodeClaimList); ok {
+				order = append(order, name)
+			}
+			return c.List(ctx, l, o...)
+		}})
+	}
+	r.cache, r.server = watch(r.cache, "cache"), watch(r.server, "server")
+	r.make()
+	r.instances = []*instance.Instance{machine(1)}
+	r.c.instances = lister{r.cloud, func() { order = append(order, "machines") }}
+	r.expect("the cycle", id(1))
+	if want := []string{"machines", "cache", "server"}; !slices.Equal(order[:3], want) {
+		t.Errorf("listed in the order %v", order)
+	}
+}
+
+type lister struct {
+	*cloud
+	then func()
+}
+
+func (l lister) List(ctx context.Context) ([]*instance.Instance, error) {
+	l.then()
+	return l.cloud.List(ctx)
+}
+
+func TestIdentity(t *testing.T) {
+	for _, options := range []Options{{ClusterName: cluster}, {ClusterUID: clusterUID}} {
+		r := newRig(t)
+		r.options = options
+		r.make()
+		r.instances = []*instance.Instance{machine(1, func(i *instance.Instance) { i.Tags = nil })}
+		r.expect("without an identity")
+	}
+}
+
+// TestLostNodeClaims: an etcd that was restored, or a CRD that was deleted, leaves living nodes without NodeClaims. Nothing goes then.
+func TestLostNodeClaims(t *testing.T) {
+	ready := func(n int) client.Object { return node(n, corev1.ConditionTrue) }
+	late := func(n int) client.Object {
+		joined := node(n, corev1.ConditionTrue)
+		joined.Labels = nil
+		return joined
+	}
+	for name, test := range map[string]struct {
+		objects []client.Object
+		want    []string
+	}{
+		"all lost":                       {objects: []client.Object{ready(1), ready(2), ready(3)}},
+		"one lives, the others are dead": {objects: []client.Object{ready(1), node(2, corev1.ConditionUnknown)}},
+		"most lost":                      {objects: []client.Object{ready(1), ready(2), ready(3), claim(3, launched(3))}},
+		"one lost of many":               {objects: []client.Object{ready(1), ready(2), ready(3), claim(2, launched(2)), claim(3, launched(3))}, want: []string{id(1)}},
+		"NodeClaims without machines are no proof": {objects: []client.Object{ready(1), ready(2), ready(3), claim(11), claim(12), claim(13), claim(14)}},
+		"none lives": {objects: []client.Object{node(1, corev1.ConditionFalse)}, want: []string{id(1), id(2), id(3)}},
+		"they joined when their NodeClaims had been given up": {objects: []client.Object{late(1), late(2), late(3)}, want: []string{id(1), id(2), id(3)}},
+		"none was ever a node":                                {want: []string{id(1), id(2), id(3)}},
+		"they have no NodeClaim":                              {objects: []client.Object{claim(1, launched(1)), claim(2, launched(2)), ready(1), ready(2)}, want: []string{id(3)}},
+	} {
+		r := newRig(t, test.objects...)
+		r.instances = []*instance.Instance{machine(1), machine(2), machine(3)}
+		before := testutil.ToFloat64(refused.WithLabelValues("living_nodes"))
+		r.expect(name, test.want...)
+		was := testutil.ToFloat64(refused.WithLabelValues("living_nodes")) - before
+		if (was == 1) != (test.want == nil) || (r.recorder.calls("GarbageCollectionRefused") == 1) != (test.want == nil) {
+			t.Errorf("%s: refused %v times, events %v", name, was, r.recorder.events)
+		}
+	}
+}
+
+func TestNodesGoWithTheirMachines(t *testing.T) {
+	unnamed := node(2, corev1.ConditionUnknown)
+	unnamed.Spec.ProviderID = ""
+	r := newRig(t, node(1, corev1.ConditionUnknown), unnamed, node(3, corev1.ConditionTrue), claim(3, launched(3)))
+	r.instances = []*instance.Instance{machine(1), machine(2), machine(3)}
+	r.deleteErr[id(1)] = corecloudprovider.NewNodeClaimNotFoundError(errors.New("gone"))
+	r.expect("the cycle", id(1), id(2))
+	for n, want := range map[int]bool{1: false, 2: false, 3: true} {
+		err := r.cache.Get(context.Background(), client.ObjectKeyFromObject(node(n, "")), &corev1.Node{})
+		if apierrors.IsNotFound(err) == want {
+			t.Errorf("node %d: %v", n, err)
+		}
+	}
+}
+
+func TestNodeStaysWhereTheMachineDoes(t *testing.T) {
+	r := newRig(t, node(1, corev1.ConditionUnknown))
+	r.instances = []*instance.Instance{machine(1), machine(2)}
+	r.deleteErr[id(1)] = errors.New("refused")
+	before := testutil.ToFloat64(collected.WithLabelValues(kindInstance, resultFailed))
+	if _, err := r.c.Reconcile(context.Background()); err == nil || len(r.deleted) != 2 {
+		t.Errorf("deleted %v (%v): one that fails must not stop the other", r.deleted, err)
+	}
+	if err := r.cache.Get(context.Background(), client.ObjectKeyFromObject(node(1, "")), &corev1.Node{}); err != nil {
+		t.Error(err)
+	}
+	if testutil.ToFloat64(collected.WithLabelValues(kindInstance, resultFailed)) != before+1 {
+		t.Error("the metric does not count the failure")
+	}
+}
+
+func TestNoMoreThanAFew(t *testing.T) {
+	r := newRig(t)
+	r.options.MaxDeletions = 3
+	r.make()
+	for n := range 8 {
+		r.instances = append(r.instances, machine(n, func(i *instance.Instance) { i.Created = now.Add(-time.Duration(n+10) * time.Minute) }))
+	}
+	r.expect("the oldest first", id(5), id(6), id(7))
+	r.instances = r.instances[:5]
+	r.expect("the next", id(2), id(3), id(4))
+}
+
+func TestDryRun(t *testing.T) {
+	r := newRig(t, node(1, corev1.ConditionUnknown))
+	r.options.DryRun = true
+	r.make()
+	r.instances = []*instance.Instance{machine(1)}
+	r.volumes = []*cloudstack.Volume{disk(1)}
+	before := testutil.ToFloat64(collected.WithLabelValues(kindInstance, resultDryRun))
+	r.expect("a dry run")
+	r.clock.SetTime(now.Add(time.Hour))
+	r.expect("a dry run an hour later")
+	if r.cleanups != 0 || testutil.ToFloat64(collected.WithLabelValues(kindInstance, resultDryRun)) != before+2 || r.recorder.calls("GarbageCollected") == 0 {
+		t.Errorf("%d clean-ups, events %v", r.cleanups, r.recorder.events)
+	}
+	if err := r.cache.Get(context.Background(), client.ObjectKeyFromObject(node(1, "")), &corev1.Node{}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestUnknownAge: where CloudStack does not tell when a machine was made, it is as old as it was looked at.
+func TestUnknownAge(t *testing.T) {
+	r := newRig(t)
+	r.instances = []*instance.Instance{machine(1, func(i *instance.Instance) { i.Created = time.Time{} })}
+	r.expect("at first")
+	r.clock.SetTime(now.Add(4 * time.Minute))
+	r.expect("before the grace is over")
+	r.clock.SetTime(now.Add(6 * time.Minute))
+	r.expect("after it", id(1))
+}
+
+func TestGroups(t *testing.T) {
+	r := newRig(t)
+	r.expect("nothing")
+	if r.cleanups != 1 {
+		t.Errorf("%d clean-ups", r.cleanups)
+	}
+}
+
+// disk is a data disk that was made with machine n, which is gone.
+func disk(n int, change ...func(*cloudstack.Volume)) *cloudstack.Volume {
+	v := &cloudstack.Volume{
+		Id: fmt.Sprintf("disk-%d", n), Name: fmt.Sprintf("DATA-%d", n), Type: "DATADISK", State: "Ready",
+		Tags: []sdk.Tags{
+			{Key: csv1.TagManagedBy, Value: cluster}, {Key: csv1.TagClusterUID, Value: clusterUID}, {Key: csv1.TagNodeClaim, Value: fmt.Sprintf("general-%d", n)},
+		},
+	}
+	for _, c := range change {
+		c(v)
+	}
+	return v
+}
+
+func withTag(key, value string) func(*cloudstack.Volume) {
+	return func(v *cloudstack.Volume) {
+		v.Tags = append(lo.Reject(v.Tags, func(t sdk.Tags, _ int) bool { return t.Key == key }), sdk.Tags{Key: key, Value: value})
+	}
+}
+
+func TestDisks(t *testing.T) {
+	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}, Spec: corev1.PersistentVolumeSpec{PersistentVolumeSource: corev1.PersistentVolumeSource{
+		CSI: &corev1.CSIPersistentVolumeSource{Driver: "csi.cloudstack.apache.org", VolumeHandle: "disk-1"},
+	}}}
+	for name, test := range map[string]struct {
+		disk      *cloudstack.Volume
+		objects   []client.Object
+		instances []*instance.Instance
+		goes      bool
+	}{
+		"left":                           {disk: disk(1), goes: true},
+		"left in a project":              {disk: disk(1, func(v *cloudstack.Volume) { v.Projectid = "p" }), goes: true},
+		"never attached":                 {disk: disk(1, func(v *cloudstack.Volume) { v.State = "Allocated" }), goes: true},
+		"attached":                       {disk: disk(1, func(v *cloudstack.Volume) { v.Virtualmachineid = id(5) })},
+		"of a NodeClaim that is there":   {disk: disk(1), objects: []client.Object{claim(1)}},
+		"of a machine that is there":     {disk: disk(1), objects: []client.Object{claim(7, launched(1))}, instances: []*instance.Instance{machine(1)}},
+		"of a machine that goes":         {disk: disk(1), instances: []*instance.Instance{machine(1, func(i *instance.Instance) { i.Deleting = true })}, goes: true},
+		"a root disk":                    {disk: disk(1, func(v *cloudstack.Volume) { v.Type = "ROOT" })},
+		"being deleted":                  {disk: disk(1, func(v *cloudstack.Volume) { v.State = "Expunging" })},
+		"of a PersistentVolume":          {disk: disk(1), objects: []client.Object{volume}},
+		"named as CSI names disks":       {disk: disk(1, func(v *cloudstack.Volume) { v.Name = "pvc-0d9f" })},
+		"without a NodeClaim in its tag": {disk: disk(1, withTag(csv1.TagNodeClaim, ""))},
+		"of another cluster":             {disk: disk(1, withTag(csv1.TagClusterUID, "another"))},
+		"without tags":                   {disk: disk(1, func(v *cloudstack.Volume) { v.Tags = nil })},
+	} {
+		r := newRig(t, test.objects...)
+		r.instances, r.volumes = test.instances, []*cloudstack.Volume{test.disk}
+		r.expect(name + ", seen for the first time")
+		r.clock.SetTime(now.Add(11 * time.Minute))
+		r.expect(name+", seen again", lo.Ternary(test.goes, []string{"disk-1"}, nil)...)
+	}
+}
+
+// TestDiskThatComesBack: one that was attached in between has not been left for the whole time.
+func TestDiskThatComesBack(t *testing.T) {
+	r := newRig(t)
+	r.options.Grace = 15 * time.Minute
+	r.make()
+	r.volumes = []*cloudstack.Volume{disk(1)}
+	for minutes, attached := range []string{"", id(5), "", ""} {
+		r.clock.SetTime(now.Add(time.Duration(minutes) * 11 * time.Minute))
+		r.volumes[0].Virtualmachineid = attached
+		r.expect(fmt.Sprintf("after %d minutes", minutes*11))
+	}
+	r.clock.SetTime(now.Add(44 * time.Minute))
+	r.expect("left for longer than the grace", "disk-1")
+}
+
+func TestDisksThatCannotBeListed(t *testing.T) {
+	r := newRig(t)
+	r.instances = []*instance.Instance{machine(1)}
+	r.volumeErr = errors.New("no answer")
+	_, err := r.c.Reconcile(context.Background())
+	if err == nil || !strings.Contains(err.Error(), "disks") || !slices.Equal(r.deleted, []string{id(1)}) {
+		t.Errorf("deleted %v: %v", r.deleted, err)
+	}
+}

@@ -1,0 +1,256 @@
+package tagging
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+
+	sdk "github.com/apache/cloudstack-go/v2/cloudstack"
+	"github.com/pkg/errors"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/samber/lo"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	csv1 "github.com/plantonhq/project-planton/karpenter-provider-cloudstack/pkg/apis/v1"
+	"github.com/plantonhq/project-planton/karpenter-provider-cloudstack/pkg/cloudprovider"
+	"github.com/plantonhq/project-planton/karpenter-provider-cloudstack/pkg/cloudstack"
+	"github.com/plantonhq/project-planton/karpenter-provider-cloudstack/pkg/providers/instance"
+)
+
+// cloud is CloudStack as the controller sees it.
+type cloud struct {
+	mu        sync.Mutex
+	instances []*instance.Instance
+	volumes   map[string]*cloudstack.Volume
+	lists     int
+	ensured   []string
+	dropped   []string
+	listErr   error
+	ensureErr error
+}
+
+func (c *cloud) List(context.Context) ([]*instance.Instance, error) {
+	c.lists++
+	return c.instances, c.listErr
+}
+
+func (c *cloud) Tags(nodeClass *csv1.CloudStackNodeClass, nodeClaim *karpv1.NodeClaim) map[string]string {
+	return lo.Assign(nodeClass.Spec.Tags, map[string]string{csv1.TagManagedBy: "production", csv1.TagNodeClaim: nodeClaim.Name})
+}
+
+func (c *cloud) EnsureTags(_ context.Context, i *instance.Instance, want map[string]string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ensured = append(c.ensured, i.ID)
+	if c.ensureErr == nil {
+		maps.Copy(i.Tags, want)
+	}
+	return c.ensureErr
+}
+
+func (c *cloud) DeleteTags(_ context.Context, resourceType string, ids, keys []string) (cloudstack.Job, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.dropped = append(c.dropped, fmt.Sprint(resourceType, ids, keys))
+	for _, i := range c.instances {
+		if slices.Contains(ids, i.ID) {
+			maps.DeleteFunc(i.Tags, func(key, _ string) bool { return slices.Contains(keys, key) })
+		}
+	}
+	return cloudstack.Job{}, nil
+}
+
+func (c *cloud) ListVolumes(context.Context, cloudstack.Scope, string) ([]*cloudstack.Volume, error) {
+	return lo.Values(c.volumes), nil
+}
+
+func (c *cloud) WaitForJob(context.Context, cloudstack.Job) error { return nil }
+
+func id(n int) string { return fmt.Sprintf("0b5c4b6e-1111-4222-8333-%012d", n) }
+
+func machine(n int, tags map[string]string) *instance.Instance {
+	return &instance.Instance{ID: id(n), Name: fmt.Sprintf("m%d", n), State: cloudstack.StateRunning, Tags: tags}
+}
+
+func claim(n int, change ...func(*karpv1.NodeClaim)) *karpv1.NodeClaim {
+	c := &karpv1.NodeClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("c%d", n)},
+		Spec:       karpv1.NodeClaimSpec{NodeClassRef: &karpv1.NodeClassReference{Group: csv1.Group, Kind: "CloudStackNodeClass", Name: "default"}},
+		Status:     karpv1.NodeClaimStatus{ProviderID: cloudprovider.ProviderID("", id(n))},
+	}
+	for _, f := range change {
+		f(c)
+	}
+	return c
+}
+
+func nodeClass(tags map[string]string) *csv1.CloudStackNodeClass {
+	return &csv1.CloudStackNodeClass{ObjectMeta: metav1.ObjectMeta{Name: "default"}, Spec: csv1.CloudStackNodeClassSpec{Tags: tags}}
+}
+
+type rig struct {
+	*testing.T
+	*cloud
+	client client.WithWatch
+	c      *Controller
+	writes int
+}
+
+func newRig(t *testing.T, objects ...client.Object) *rig {
+	r := &rig{T: t, cloud: &cloud{volumes: map[string]*cloudstack.Volume{}}}
+	r.client = fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, options ...client.PatchOption) error {
+			r.writes++
+			return c.Patch(ctx, o, p, options...)
+		},
+	}).Build()
+	r.c = NewController(r.client, r.cloud, r.cloud, "")
+	return r
+}
+
+func (r *rig) run() {
+	r.Helper()
+	r.ensured, r.dropped, r.writes = nil, nil, 0
+	if _, err := r.c.Reconcile(context.Background()); err != nil {
+		r.Fatal(err)
+	}
+}
+
+func (r *rig) annotations(n int) map[string]string {
+	r.Helper()
+	c := &karpv1.NodeClaim{}
+	if err := r.client.Get(context.Background(), client.ObjectKey{Name: fmt.Sprintf("c%d", n)}, c); err != nil {
+		r.Fatal(err)
+	}
+	return c.Annotations
+}
+
+func ours(n int, more map[string]string) map[string]string {
+	return lo.Assign(map[string]string{csv1.TagManagedBy: "production", csv1.TagNodeClaim: fmt.Sprintf("c%d", n), "foreign": "stays"}, more)
+}
+
+func TestLostTagsAreWritten(t *testing.T) {
+	r := newRig(t, nodeClass(map[string]string{"team": "a"}), claim(1), claim(2), claim(3))
+	r.instances = []*instance.Instance{machine(1, map[string]string{}), machine(2, ours(2, map[string]string{"team": "a"})), machine(3, ours(3, map[string]string{"team": "other"}))}
+	r.run()
+	slices.Sort(r.ensured)
+	if !slices.Equal(r.ensured, []string{id(1), id(3)}) || r.instances[0].Tags[csv1.TagNodeClaim] != "c1" || r.instances[2].Tags["team"] != "a" {
+		t.Errorf("written: %v", r.ensured)
+	}
+	for n := 1; n <= 3; n++ {
+		if got := r.annotations(n); got[csv1.AnnotationInstanceTagged] != "true" || got[annotationTagKeys] != `["team"]` {
+			t.Errorf("NodeClaim %d: %v", n, got)
+		}
+	}
+	// Once all is as it has to be, a pass is one list.
+	r.lists = 0
+	r.run()
+	if len(r.ensured)+len(r.dropped)+r.writes != 0 || r.lists != 1 {
+		t.Errorf("a pass for nothing: tags of %v written, %v taken, %d NodeClaims, %d lists", r.ensured, r.dropped, r.writes, r.lists)
+	}
+}
+
+func TestTagsThatWereTakenAway(t *testing.T) {
+	ctx := context.Background()
+	n := nodeClass(map[string]string{"team": "a", "cost": "1"})
+	r := newRig(t, n, claim(1))
+	r.instances = []*instance.Instance{machine(1, map[string]string{"foreign": "stays"})}
+	r.volumes["ours"] = &cloudstack.Volume{Id: "ours", Tags: []sdk.Tags{{Key: csv1.TagManagedBy, Value: "production"}, {Key: "cost", Value: "1"}}}
+	r.volumes["csi"] = &cloudstack.Volume{Id: "csi", Tags: []sdk.Tags{{Key: "cost", Value: "1"}}}
+	r.run()
+	if err := r.client.Get(ctx, client.ObjectKeyFromObject(n), n); err != nil {
+		t.Fatal(err)
+	}
+	n.Spec.Tags = map[string]string{"team": "b"}
+	if err := r.client.Update(ctx, n); err != nil {
+		t.Fatal(err)
+	}
+	r.run()
+	slices.Sort(r.dropped)
+	if want := []string{fmt.Sprint("UserVm", []string{id(1)}, []string{"cost"}), fmt.Sprint("Volume", []string{"ours"}, []string{"cost"})}; !slices.Equal(r.dropped, want) {
+		t.Errorf("taken away: %v, not %v", r.dropped, want)
+	}
+	if got := r.instances[0].Tags; got["team"] != "b" || got["foreign"] != "stays" || lo.HasKey(got, "cost") {
+		t.Errorf("tags %v", got)
+	}
+	if got := r.annotations(1)[annotationTagKeys]; got != `["team"]` {
+		t.Errorf("recorded: %s", got)
+	}
+}
+
+func TestOwnershipStays(t *testing.T) {
+	r := newRig(t, nodeClass(nil), claim(1, func(c *karpv1.NodeClaim) {
+		c.Annotations = map[string]string{annotationTagKeys: `["karpenter.k8s.cloudstack/cluster-uid","karpenter.sh/nodepool"]`}
+	}))
+	r.instances = []*instance.Instance{machine(1, ours(1, map[string]string{"karpenter.sh/nodepool": "x", csv1.TagClusterUID: "y"}))}
+	r.run()
+	if len(r.dropped) != 0 {
+		t.Errorf("taken away: %v", r.dropped)
+	}
+}
+
+func TestWhatIsNotTagged(t *testing.T) {
+	gone := &metav1.Time{Time: metav1.Now().Time}
+	for name, test := range map[string]struct {
+		machine *instance.Instance
+		objects []client.Object
+	}{
+		"no NodeClaim":                 {machine(1, nil), []client.Object{nodeClass(nil), claim(2)}},
+		"NodeClaim that is deleted":    {machine(1, nil), []client.Object{nodeClass(nil), claim(2), claim(1, func(c *karpv1.NodeClaim) { c.Finalizers, c.DeletionTimestamp = []string{"x/y"}, gone })}},
+		"NodeClaim without a machine":  {machine(1, nil), []client.Object{nodeClass(nil), claim(2), claim(1, func(c *karpv1.NodeClaim) { c.Status.ProviderID = "" })}},
+		"NodeClaim of another cloud":   {machine(1, nil), []client.Object{nodeClass(nil), claim(2), claim(1, func(c *karpv1.NodeClaim) { c.Spec.NodeClassRef.Group = "x" })}},
+		"NodeClass that is gone":       {machine(1, nil), []client.Object{claim(1)}},
+		"machine that is being killed": {&instance.Instance{ID: id(1), Deleting: true}, []client.Object{nodeClass(nil), claim(1)}},
+		"machine that failed":          {&instance.Instance{ID: id(1), State: cloudstack.StateError}, []client.Object{nodeClass(nil), claim(1)}},
+	} {
+		r := newRig(t, test.objects...)
+		r.instances = []*instance.Instance{test.machine}
+		r.run()
+		if len(r.ensured)+r.writes != 0 {
+			t.Errorf("%s: tags of %v written, %d NodeClaims", name, r.ensured, r.writes)
+		}
+	}
+}
+
+func TestNoNodeClaimsNoRequests(t *testing.T) {
+	r := newRig(t, nodeClass(nil))
+	r.run()
+	if r.lists != 0 {
+		t.Errorf("%d lists", r.lists)
+	}
+}
+
+func TestFailures(t *testing.T) {
+	r := newRig(t, nodeClass(nil), claim(1), claim(2))
+	r.instances = []*instance.Instance{machine(1, map[string]string{}), machine(2, map[string]string{})}
+	r.ensureErr = errors.New("no answer")
+	before := testutil.ToFloat64(written.WithLabelValues(resultFailed))
+	if _, err := r.c.Reconcile(context.Background()); err == nil || len(r.ensured) != 2 || r.writes != 0 {
+		t.Errorf("%v: one that fails must not stop the other: %v; %d NodeClaims written", err, r.ensured, r.writes)
+	}
+	if testutil.ToFloat64(written.WithLabelValues(resultFailed)) != before+2 {
+		t.Error("the metric does not count the failures")
+	}
+	r.listErr = errors.New("no answer")
+	if _, err := r.c.Reconcile(context.Background()); err == nil {
+		t.Error("a list that fails is no error")
+	}
+}
+
+func TestProviderIDOfAnotherFormat(t *testing.T) {
+	r := newRig(t, nodeClass(nil), claim(1, func(c *karpv1.NodeClaim) { c.Status.ProviderID = "mycloud://" + id(1) }))
+	r.c = NewController(r.client, r.cloud, r.cloud, "mycloud://")
+	r.instances = []*instance.Instance{machine(1, map[string]string{})}
+	r.run()
+	if len(r.ensured) != 1 {
+		t.Errorf("written: %v", r.ensured)
+	}
+}

@@ -1,0 +1,147 @@
+package docs_test
+
+import (
+	"flag"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/plantonhq/project-planton/karpenter-provider-cloudstack/pkg/operator/options"
+	"github.com/plantonhq/project-planton/karpenter-provider-cloudstack/pkg/operator/reachability"
+)
+
+var update = flag.Bool("update", false, "write what is generated in the documents")
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
+// The table of options is that of the program.
+func TestOptions(t *testing.T) {
+	const path, from, to = "INSTALLATION.md", "<!-- options: go test ./docs -update writes them -->\n", "<!-- end of options -->"
+	var table strings.Builder
+	table.WriteString("| Flag, variable | Default | |\n|---|---|---|\n")
+	for _, one := range options.References() {
+		byDefault := "–"
+		if one.Default != "" {
+			byDefault = "`" + one.Default + "`"
+		}
+		fmt.Fprintf(&table, "| `--%s` `%s` | %s | %s |\n", one.Flag, one.Environment, byDefault, one.Usage)
+	}
+	before, rest, ok := strings.Cut(read(t, path), from)
+	_, after, end := strings.Cut(rest, to)
+	if !ok || !end {
+		t.Fatal("the marks of the table are gone")
+	}
+	fresh := before + from + table.String() + to + after
+	if *update {
+		if err := os.WriteFile(path, []byte(fresh), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if read(t, path) != fresh {
+		t.Error("the options in INSTALLATION.md are not those of the program: go test ./docs -update")
+	}
+}
+
+// Each metric of the code is documented, and none that there is not.
+func TestMetrics(t *testing.T) {
+	named := regexp.MustCompile(`(?:Subsystem: "cloudstack", Name: |= counter\()"([a-z_]+)"`)
+	code := map[string]bool{}
+	err := filepath.WalkDir("../pkg", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		for _, match := range named.FindAllStringSubmatch(read(t, path), -1) {
+			code[match[1]] = true
+		}
+		return nil
+	})
+	if err != nil || len(code) < 10 {
+		t.Fatalf("%d metrics in the code, %v", len(code), err)
+	}
+	text := read(t, "METRICS.md")
+	_, table, _ := strings.Cut(text, "|---|---|---|\n")
+	table, _, _ = strings.Cut(table, "\n\n")
+	documented := map[string]bool{}
+	for _, line := range strings.Split(table, "\n") {
+		first, _, _ := strings.Cut(strings.TrimPrefix(line, "| "), " |")
+		for _, name := range strings.Fields(first) {
+			documented[strings.Trim(name, "`")] = true
+		}
+	}
+	for name := range code {
+		if !documented[name] {
+			t.Errorf("METRICS.md does not have %s", name)
+		}
+	}
+	for name := range documented {
+		if !code[name] {
+			t.Errorf("METRICS.md has %s, the code has not", name)
+		}
+	}
+	for _, match := range regexp.MustCompile(`karpenter_cloudstack_([a-z_]+)[{)\[]`).FindAllStringSubmatch(text, -1) {
+		if !code[match[1]] {
+			t.Errorf("an alert is on %s, which is no metric", match[1])
+		}
+	}
+	if !strings.Contains(text, "`"+reachability.Path+"`") {
+		t.Errorf("METRICS.md does not have %s", reachability.Path)
+	}
+}
+
+// Links of the documents that this file is for lead somewhere.
+func TestLinks(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^)#]+)\)`)
+	for _, path := range []string{"INSTALLATION.md", "RELEASE.md", "VERSIONING.md", "METRICS.md", "../examples/README.md"} {
+		for _, match := range link.FindAllStringSubmatch(read(t, path), -1) {
+			if strings.Contains(match[1], "://") {
+				continue
+			}
+			if _, err := os.Stat(filepath.Join(filepath.Dir(path), match[1])); err != nil {
+				t.Errorf("%s: %v", path, err)
+			}
+		}
+	}
+	if !strings.Contains(read(t, "../INSTALLATION.md"), "](docs/INSTALLATION.md)") {
+		t.Error("INSTALLATION.md of the module does not lead to the one in docs")
+	}
+}
+
+// Blocks of YAML can be read, and the values that INSTALLATION.md names are in the chart.
+func TestBlocksAndValues(t *testing.T) {
+	for _, path := range []string{"INSTALLATION.md", "METRICS.md", "../examples/README.md"} {
+		for _, match := range regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(read(t, path), -1) {
+			var into map[string]any
+			if err := yaml.UnmarshalStrict([]byte(match[1]), &into); err != nil {
+				t.Errorf("%s: %v", path, err)
+			}
+		}
+	}
+	var values map[string]any
+	if err := yaml.Unmarshal([]byte(read(t, "../charts/karpenter-cloudstack/values.yaml")), &values); err != nil {
+		t.Fatal(err)
+	}
+	for _, match := range regexp.MustCompile("(?:`|--set )((?:settings|cloudstack|networkPolicy|bootstrapTokens|image)\\.[a-zA-Z.]+)").FindAllStringSubmatch(read(t, "INSTALLATION.md"), -1) {
+		var at any = values
+		for _, key := range strings.Split(match[1], ".") {
+			below, ok := at.(map[string]any)
+			if !ok || below[key] == nil {
+				t.Errorf("the chart has no value %s", match[1])
+				break
+			}
+			at = below[key]
+		}
+	}
+}

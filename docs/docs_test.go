@@ -3,7 +3,6 @@ package docs_test
 
 import (
 	"bufio"
-	"bytes"
 	"fmt"
 	"io/fs"
 	"os"
@@ -306,12 +305,13 @@ func TestSpecsNameRulesThatExist(t *testing.T) {
 	}
 }
 
-// Each requirement of go.mod that the project makes itself is named in dependencies.md, and that page names none that go.mod lacks.
+// Each requirement of both go.mods that the project makes itself is named in dependencies.md, and that page names none that they lack.
 func TestDependenciesAreNamed(t *testing.T) {
 	t.Parallel()
 	page := read(t, "dependencies.md")
 	required, direct := map[string]bool{}, 0
-	scanner := bufio.NewScanner(bytes.NewReader([]byte(read(t, "../go.mod"))))
+	files := read(t, "../go.mod") + "\n" + read(t, "../karpenter-provider-cloudstack/go.mod")
+	scanner := bufio.NewScanner(strings.NewReader(files))
 	for inBlock := false; scanner.Scan(); {
 		line := strings.TrimSpace(scanner.Text())
 		switch {
@@ -357,7 +357,7 @@ var markdownLink = regexp.MustCompile(`\]\(([^)#\s]*)(#[^)\s]*)?\)`)
 func allPages(t *testing.T) []string {
 	t.Helper()
 	pages := []string{"../README.md"}
-	for _, folder := range []string{".", "../examples", "../iac"} {
+	for _, folder := range []string{".", "../examples", "../iac", "../karpenter-provider-cloudstack"} {
 		err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
 			if err == nil && !entry.IsDir() && filepath.Ext(path) == ".md" {
 				pages = append(pages, path)
@@ -447,15 +447,19 @@ func TestExamplesAreListed(t *testing.T) {
 	}
 }
 
-// walkthroughRow is a row of architecture.md's walkthrough: a linked file, and the function to start reading at.
+// walkthroughRow is a row of a walkthrough: a linked file, and the function to start reading at.
 var walkthroughRow = regexp.MustCompile("(?m)^\\| \\[([^\\]]+)\\]\\(([^)]+)\\) \\| `([A-Za-z]+)` \\|")
 
-// The functions of the walkthrough stand in the files that it names.
+// The functions of the walkthroughs stand in the files that they name.
 func TestWalkthroughNamesFunctionsThatExist(t *testing.T) {
 	t.Parallel()
-	rows := walkthroughRow.FindAllStringSubmatch(read(t, "architecture.md"), -1)
-	if len(rows) < 20 {
-		t.Errorf("%d rows were found", len(rows))
+	var rows [][]string
+	for page, least := range map[string]int{"architecture.md": 20, "karpenter.md": 15} {
+		found := walkthroughRow.FindAllStringSubmatch(read(t, page), -1)
+		if len(found) < least {
+			t.Errorf("%d rows were found in %s", len(found), page)
+		}
+		rows = append(rows, found...)
 	}
 	for _, row := range rows {
 		text, link, function := row[1], row[2], row[3]

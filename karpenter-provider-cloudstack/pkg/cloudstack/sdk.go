@@ -6,7 +6,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/hmac"
-	"crypto/sha1" //nolint:gosec // the signature of CloudStack is HMAC-SHA1
+	"crypto/sha1" // the signature of CloudStack is HMAC-SHA1
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
@@ -91,9 +91,9 @@ func New(options Options) (*Client, error) {
 	if options.JobPollMax == 0 {
 		options.JobPollMax = 5 * time.Second
 	}
-	transport := http.DefaultTransport.(*http.Transport).Clone() //nolint:forcetypeassert // net/http says so
+	transport := http.DefaultTransport.(*http.Transport).Clone() // net/http says so
 	transport.MaxIdleConnsPerHost = 32
-	transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: options.SkipVerify} //nolint:gosec // by option only
+	transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: options.SkipVerify} // by option only
 	if len(options.CABundle) > 0 {
 		pool, err := x509.SystemCertPool()
 		if err != nil {
@@ -224,7 +224,7 @@ func countOf(err error) (string, bool) {
 // roundTrip carries one request. It keeps what is wrong, because the SDK makes a text of it, and net/http puts the URL into it, which has
 // the API key and the signature.
 type roundTrip struct {
-	ctx       context.Context //nolint:containedctx // the SDK hands none on
+	ctx       context.Context // the SDK hands none on
 	transport http.RoundTripper
 	command   string
 	secretKey string

@@ -136,7 +136,7 @@ func New(options Options) *CloudStack {
 		options.KeepRequests = 20000
 	}
 	return &CloudStack{
-		options: options, clock: options.Clock, random: rand.New(rand.NewPCG(options.Seed, 1)), //nolint:gosec // not a secret
+		options: options, clock: options.Clock, random: rand.New(rand.NewPCG(options.Seed, 1)), // not a secret
 		apiKey: options.APIKey, secret: options.SecretKey, expungeAllowed: true,
 		throttleMax: options.ThrottleRequests, throttleEvery: options.ThrottleInterval,
 		counts: map[string]int{}, keyPairs: map[string]bool{}, capacity: map[string]int{}, limits: map[string]Limit{},

@@ -3,7 +3,7 @@ package fake_test
 import (
 	"context"
 	"crypto/hmac"
-	"crypto/sha1" //nolint:gosec // as CloudStack signs
+	"crypto/sha1" // as CloudStack signs
 	"encoding/base64"
 	"fmt"
 	"math/rand/v2"

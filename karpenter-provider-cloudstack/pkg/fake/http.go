@@ -2,7 +2,7 @@ package fake
 
 import (
 	"crypto/hmac"
-	"crypto/sha1" //nolint:gosec // the signature of CloudStack is HMAC-SHA1
+	"crypto/sha1" // the signature of CloudStack is HMAC-SHA1
 	"encoding/base64"
 	"encoding/json"
 	"fmt"

@@ -147,7 +147,7 @@ func (c *CloudStack) OnGone(call func(VM)) (stop func()) { return c.on(eventGone
 func (c *CloudStack) on(kind eventKind, call func(VM)) func() {
 	defer c.lock()()
 	c.numbers++
-	id := int(c.numbers) //nolint:gosec // counts
+	id := int(c.numbers) // counts
 	c.hooks = append(c.hooks, hook{id: id, kind: kind, call: call})
 	return func() {
 		defer c.lock()()

@@ -51,7 +51,7 @@ func (c *CloudStack) wantedIDs(p parameters, known func(string) bool) (map[strin
 		name, ids = "ids", p.list("ids")
 	}
 	if len(ids) == 0 {
-		return nil, nil //nolint:nilnil // nil is for all
+		return nil, nil // nil is for all
 	}
 	wanted := make(map[string]bool, len(ids))
 	for _, id := range ids {

@@ -104,7 +104,7 @@ func newRig(t *testing.T, objects ...client.Object) *rig {
 	t.Helper()
 	build := func() client.WithWatch {
 		return fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(lo.Map(objects, func(o client.Object, _ int) client.Object {
-			return o.DeepCopyObject().(client.Object) //nolint:forcetypeassert // it is one
+			return o.DeepCopyObject().(client.Object) // it is one
 		})...).Build()
 	}
 	r := &rig{

@@ -108,7 +108,7 @@ func (c *Controller) resolve(ctx context.Context, nodeClass *csv1.CloudStackNode
 		if err == nil {
 			names := lo.Map(offerings, func(o *cloudstack.ServiceOffering, _ int) string { return o.Name })
 			slices.Sort(names)
-			found.OfferingCount = int32(len(names)) //nolint:gosec // a few hundred
+			found.OfferingCount = int32(len(names)) // a few hundred
 			found.Offerings = names[:min(len(names), maxOfferings)]
 		}
 		return err

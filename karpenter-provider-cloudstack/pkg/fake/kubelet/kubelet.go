@@ -453,7 +453,7 @@ func gpuResource(card string) corev1.ResourceName {
 func (k *Kubelet) remove(ctx context.Context, vm fake.VM, silent bool) (again bool, err error) {
 	want, err := k.node(vm)
 	if err != nil {
-		return false, nil //nolint:nilerr // it never joined
+		return false, nil // it never joined
 	}
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: vm.Name, Namespace: corev1.NamespaceNodeLease}}
 	node := &corev1.Node{}

@@ -28,7 +28,7 @@ const script = "#!/bin/sh\nkubelet --node-labels=karpenter.sh/nodepool=pool --re
 type world struct {
 	*testing.T
 
-	ctx   context.Context //nolint:containedctx // of the test
+	ctx   context.Context // of the test
 	kube  client.Client
 	cloud *fake.CloudStack
 	*Kubelet

@@ -111,7 +111,7 @@ var nasty = []string{
 
 // TestDocumentHoldsAnything is the property of FuzzDocument for what is known to be nasty, in each place, and for mixtures of it.
 func TestDocumentHoldsAnything(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // to try, not to hide
+	random := rand.New(rand.NewPCG(1, 2)) // to try, not to hide
 	pick := func() string {
 		return nasty[random.IntN(len(nasty))] + lo.Ternary(random.IntN(2) == 0, "", nasty[random.IntN(len(nasty))])
 	}
@@ -249,7 +249,7 @@ func TestScripts(t *testing.T) {
 				if command == "cloud-init" {
 					record = "#!/bin/sh\n"
 				}
-				if err := os.WriteFile(filepath.Join(directory, command), []byte(record+does+"\n"), 0o700); err != nil { //nolint:gosec // it is run
+				if err := os.WriteFile(filepath.Join(directory, command), []byte(record+does+"\n"), 0o700); err != nil { // it is run
 					t.Fatal(err)
 				}
 			}

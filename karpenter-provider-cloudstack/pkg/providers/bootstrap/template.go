@@ -135,7 +135,7 @@ func (b *bounded) Write(p []byte) (int, error) {
 	if b.Len()+len(p) > maxRendered {
 		return 0, errors.New("the result has more than 8 MiB")
 	}
-	return b.Buffer.Write(p) //nolint:wrapcheck // it never fails
+	return b.Buffer.Write(p) // it never fails
 }
 
 // custom renders the user's template. Text without an action comes out as it is.

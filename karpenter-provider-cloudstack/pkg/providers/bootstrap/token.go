@@ -47,7 +47,7 @@ const (
 )
 
 const (
-	sampleToken  = "abcdef.0123456789abcdef" //nolint:gosec // that of the documentation of kubeadm
+	sampleToken  = "abcdef.0123456789abcdef" // that of the documentation of kubeadm
 	alphabet     = "0123456789abcdefghijklmnopqrstuvwxyz"
 	idLength     = 6
 	secretLength = 16

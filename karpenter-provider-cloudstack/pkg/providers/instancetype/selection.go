@@ -83,7 +83,7 @@ func sizesOf(offering *cloudstack.ServiceOffering, name string, custom *csv1.Cus
 	}
 	bounds, _ := boundsOf(offering) // problem has looked
 	var sizes []size
-	for _, cpu := range lo.Ternary(offering.Cpunumber > 0, []int32{int32(offering.Cpunumber)}, custom.CPUs) { //nolint:gosec // a number of CPUs
+	for _, cpu := range lo.Ternary(offering.Cpunumber > 0, []int32{int32(offering.Cpunumber)}, custom.CPUs) { // a number of CPUs
 		for _, perCPU := range custom.MemoryMiBPerCPU {
 			one := base
 			one.cpu, one.memoryMiB = int(cpu), cmp.Or(max(offering.Memory, 0), int(cpu)*int(perCPU))

@@ -536,47 +536,64 @@ func TestCreateCannotLook(t *testing.T) {
 // Launches at once, each of which is repeated until it succeeds, with faults of all kinds: there is one machine for each, and nothing else to
 // clean up.
 func TestCreateAtOnceWithFaults(t *testing.T) {
-	const claims = 40
-	w := newWorld(t, fake.Options{JobLatency: func(_ string, r *rand.Rand) time.Duration { return time.Duration(r.IntN(10)) * time.Millisecond }})
-	w.options.BatchWindow = time.Millisecond
-	w.restart(w.client)
-	for _, command := range []string{"deployVirtualMachine", "createTags", "listVirtualMachines", "queryAsyncJobResult", "destroyVirtualMachine"} {
-		for _, fault := range []fake.Fault{
-			{Code: 533}, {Code: 530}, {Code: 429}, {Code: 401}, {Drop: true}, {LoseAnswer: true}, {Status: 502}, {JobCode: 530}, {JobCode: 533},
-		} {
-			if fault.JobCode != 0 && command == "destroyVirtualMachine" {
-				continue // what is left over then is for garbage collection
-			}
-			fault.Command, fault.Probability = command, 0.02
-			w.cloud.Fail(fault)
-		}
+	kinds := []fake.Fault{
+		{Code: 533}, {Code: 530}, {Code: 429}, {Code: 401}, {Drop: true}, {LoseAnswer: true}, {Status: 502}, {JobCode: 530}, {JobCode: 533},
 	}
-	var group sync.WaitGroup
-	for i := range claims {
-		group.Go(func() {
-			nodeClaim := claim(fmt.Sprintf("pool-%d", i))
-			for range 100 {
-				its, err := w.types.List(context.Background(), w.class)
-				if err != nil {
-					continue
+	for name, test := range map[string]struct {
+		claims      int
+		commands    []string
+		faults      []fake.Fault
+		probability float64
+	}{
+		"any request fails": {
+			40, []string{"deployVirtualMachine", "createTags", "listVirtualMachines", "queryAsyncJobResult", "destroyVirtualMachine"}, kinds, 0.02,
+		},
+		"a tenth of the deployments fails in each way": {500, []string{"deployVirtualMachine"}, kinds[:5], 0.1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, fake.Options{JobLatency: func(_ string, r *rand.Rand) time.Duration { return time.Duration(r.IntN(10)) * time.Millisecond }})
+			w.options.BatchWindow = time.Millisecond
+			w.restart(w.client)
+			for _, command := range test.commands {
+				for _, fault := range test.faults {
+					if fault.JobCode != 0 && command == "destroyVirtualMachine" {
+						continue // what is left over then is for garbage collection
+					}
+					fault.Command, fault.Probability = command, test.probability
+					w.cloud.Fail(fault)
 				}
-				if _, err := w.provider.Create(context.Background(), w.class, nodeClaim, its); err == nil {
-					return
-				}
-				w.clock.Step(time.Minute)
 			}
-			t.Errorf("%s never got a machine", nodeClaim.Name)
+			var group sync.WaitGroup
+			for i := range test.claims {
+				group.Go(func() {
+					nodeClaim := claim(fmt.Sprintf("pool-%d", i))
+					for range 100 {
+						its, err := w.types.List(context.Background(), w.class)
+						if err != nil {
+							continue
+						}
+						if _, err := w.provider.Create(context.Background(), w.class, nodeClaim, its); err == nil {
+							return
+						}
+						w.clock.Step(time.Minute)
+					}
+					t.Errorf("%s never got a machine", nodeClaim.Name)
+				})
+			}
+			group.Wait()
+			w.settled()
+			for _, m := range w.alive() {
+				if m.State != fake.StateRunning {
+					t.Errorf("%s is left", describe([]fake.VM{m}))
+				}
+			}
+			if n := len(w.alive()); n != test.claims {
+				t.Errorf("%d machines for %d NodeClaims: %s", n, test.claims, describe(w.alive()))
+			}
+			if n := w.count("deployVirtualMachine"); n <= test.claims {
+				t.Errorf("%d requests for machines: no fault has struck", n)
+			}
 		})
-	}
-	group.Wait()
-	w.settled()
-	for _, m := range w.alive() {
-		if m.State != fake.StateRunning {
-			t.Errorf("%s is left", describe([]fake.VM{m}))
-		}
-	}
-	if n := len(w.alive()); n != claims {
-		t.Errorf("%d machines for %d NodeClaims: %s", n, claims, describe(w.alive()))
 	}
 }
 

@@ -190,3 +190,37 @@ func TestLeaving(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }
+
+// What goes with the destroy of a set does not stand in the way of the VPC that it is in, and what is somebody else's does.
+func TestMembersThatLeave(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(`{"members":[{"urn":"do:kubernetes:cluster","name":"c"},{"urn":"do:droplet:1","name":"n"},{"urn":"do:droplet:9","name":"o"}]}`))
+	}))
+	t.Cleanup(server.Close)
+	config := &digitaloceanv1.DigitalOceanProviderConfig{ApiToken: secretToken, ApiEndpoint: server.URL}
+	vpc := apitype.ResourceV3{Type: tokens.Type(digitalOceanVPCType), ID: "vpc"}
+	gone := &leaving{}
+	gone.note([]apitype.ResourceV3{{ID: "cluster", Outputs: map[string]any{
+		"nodePool": map[string]any{"nodes": []any{map[string]any{"dropletId": "1"}}},
+	}}}, nil)
+	for reason, test := range map[string]struct {
+		gone *leaving
+		want string
+	}{
+		"nothing else is destroyed": {nil, "cluster 1 9"},
+		"the cluster goes before":   {gone, "9"},
+	} {
+		found, err := associatedInDigitalOcean(t.Context(), config, vpc, test.gone)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var ids []string
+		for _, one := range found {
+			ids = append(ids, one.ID)
+		}
+		if got := strings.Join(ids, " "); got != test.want {
+			t.Errorf("%s: %q stand in the way, want %q", reason, got, test.want)
+		}
+	}
+}

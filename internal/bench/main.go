@@ -1,6 +1,7 @@
 // Command bench measures what an operation costs beside the time of the clouds, and prints a table. Each row stands beside a
 // baseline of the same run: what the work would cost without the part that is measured. docs/performance.md tells what the rows
-// mean. `make bench` runs it; BENCH=full adds two hundred stacks and a hundred thousand manifests.
+// mean. `make bench` runs it; BENCH=full adds two hundred stacks and a hundred thousand manifests, and
+// BENCH=manifests measures only what calls no engine.
 //
 // The engine is the real one, the plugins are the native ones, and the clouds are emulated in this process, without latency. An
 // operation runs in a process of its own (worker.go), as `planton` is one, with the plugin in another, so that the operating system
@@ -46,13 +47,24 @@ func run(args []string) error {
 	case len(args) > 1 && args[0] == pluginArgument:
 		return servePlugin(ctx, args[1:], os.Stdin, os.Stdout)
 	case len(args) > 0:
-		return errors.New("bench takes no arguments; BENCH=full measures two hundred stacks and a hundred thousand manifests too")
+		return errors.New("bench takes no arguments; BENCH=full measures two hundred stacks and a hundred thousand manifests too, " +
+			"BENCH=manifests only what calls no engine")
 	}
-	return bench(ctx, os.Stdout, os.Getenv("BENCH") == "full")
+	chosen := os.Getenv("BENCH")
+	if !slices.Contains([]string{"", benchFull, benchManifests}, chosen) {
+		return errors.Errorf("BENCH is %s, %s or not set", benchFull, benchManifests)
+	}
+	return bench(ctx, os.Stdout, chosen)
 }
 
-// bench measures everything and prints it.
-func bench(ctx context.Context, out io.Writer, full bool) error {
+// What BENCH chooses, beside everything in a few minutes.
+const (
+	benchFull      = "full"      // everything, with the large sizes
+	benchManifests = "manifests" // what calls no engine, with the large sizes
+)
+
+// bench measures and prints what was chosen.
+func bench(ctx context.Context, out io.Writer, chosen string) error {
 	cli, err := pulumicli.Find(ctx, pulumicli.Options{Progress: os.Stderr})
 	if err != nil {
 		return err
@@ -73,13 +85,13 @@ func bench(ctx context.Context, out io.Writer, full bool) error {
 		return err
 	}
 	many := []int{100, 1000, 10_000}
-	if full {
+	if chosen != "" {
 		many = append(many, 100_000)
 	}
 	if err := c.validate(ctx, p, many); err != nil {
 		return err
 	}
-	if err := p.manifests([]int{1, 100, 10_000}); err != nil {
+	if err := p.manifests([]int{1, 100, 10_000}); err != nil || chosen == benchManifests {
 		return err
 	}
 	b := &harness{cli: cli.Path, directory: directory}
@@ -87,7 +99,7 @@ func bench(ctx context.Context, out io.Writer, full bool) error {
 		return err
 	}
 	sizes := []int{1, 20}
-	if full {
+	if chosen == benchFull {
 		sizes = append(sizes, 100, 200)
 	}
 	if err := b.stacks(ctx, p, sizes); err != nil {

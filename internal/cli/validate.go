@@ -2,8 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"io"
-	"strings"
 
 	"github.com/pkg/errors"
 	"github.com/spf13/cobra"
@@ -47,7 +45,7 @@ func (o *validateOptions) run(streams Streams) error {
 		return err
 	}
 	// Nothing is said of the good ones when one is not.
-	var lines strings.Builder
+	var lines held
 	described := []manifestDocument{}
 	err := o.manifests.each(streams, nil, func(m *manifest.Manifest) {
 		switch o.output.format {
@@ -85,7 +83,7 @@ func (o *validateOptions) run(streams Streams) error {
 		writeWorkflowCommands(streams.Out, problems)
 	default:
 		if err == nil {
-			_, _ = io.WriteString(streams.Out, lines.String())
+			return lines.writeTo(streams.Out)
 		}
 	}
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"runtime"
-	"strings"
 
 	"github.com/plantonhq/project-planton/pkg/kinds"
 )
@@ -19,12 +18,38 @@ type task struct {
 	source Source
 	doc    document
 	read
-	done chan struct{} // closed when read is there
+}
+
+// batch is documents that are read one after the other.
+type batch struct {
+	tasks []task
+	done  chan struct{} // closed when they are read
+}
+
+// most is how many documents a batch has at most, so that a window has some batches for each of so many cores.
+func most(cores int) int { return min(max(window/4/cores, 1), 16) }
+
+// read reads the documents.
+func (b *batch) read(p *parser, settings []Setting) {
+	documents := make([]document, 0, len(b.tasks))
+	for _, t := range b.tasks {
+		if t.problems == nil {
+			documents = append(documents, t.doc)
+		}
+	}
+	p.reset(documents)
+	for i := range b.tasks {
+		if t := &b.tasks[i]; t.problems == nil {
+			root, problem := p.next()
+			t.read = readDocument(t.source, t.doc, root, problem, settings)
+		}
+	}
+	close(b.done)
 }
 
 // feeder hands documents on to be read.
 type feeder struct {
-	add       func(*task)
+	add       func(task)
 	generated bool
 }
 
@@ -43,13 +68,13 @@ func (f *feeder) feed(file string, in io.Reader) (some bool, err error) {
 		number++
 		some = some || !isNullText(doc.text)
 		doc.number = number
-		f.add(&task{source: Source{File: file, Document: number, Generated: f.generated}, doc: doc})
+		f.add(task{source: Source{File: file, Document: number, Generated: f.generated}, doc: doc})
 	}
 }
 
 // fail adds a problem of a file behind those of the documents before it.
 func (f *feeder) fail(problem Problem) {
-	f.add(&task{source: Source{File: problem.File}, read: read{problems: []Problem{problem}}})
+	f.add(task{source: Source{File: problem.File}, read: read{problems: []Problem{problem}}})
 }
 
 // collector has documents read side by side, and takes what comes of them in the order of the documents.
@@ -60,40 +85,58 @@ type collector struct {
 	documents, manifests int // so many were there
 	problems             []Problem
 	duplicates           []Problem
-	declared             map[resourceHash]Source
+	declared             map[resourceHash]spot
+	files                []string // of the manifests that are declared
+	words                []byte   // of the last one
 	fitting              *fitting
 }
 
 func newCollector(settings []Setting, visit func(*Manifest)) *collector {
-	return &collector{settings: settings, visit: visit, declared: map[resourceHash]Source{}, fitting: newFitting(settings)}
+	return &collector{settings: settings, visit: visit, declared: map[resourceHash]spot{}, fitting: newFitting(settings)}
 }
 
 // collect takes all that is fed. That nothing is declared is a problem of what none names; of nothing where that is empty.
 func (c *collector) collect(none string, feed func(*feeder) error) error {
-	inOrder, unread := make(chan *task, window), make(chan *task, window)
+	cores := runtime.GOMAXPROCS(0)
+	size := most(cores)
+	// Three batches are in the hands of who fills one, of who hands one on, and of who takes what has come of one.
+	inOrder, unread := make(chan *batch, window/size-3), make(chan *batch, window/size-3)
 	var failure error // of feed; it is there when inOrder is closed
 	go func() {
 		defer close(inOrder)
 		defer close(unread)
-		failure = feed(&feeder{add: func(t *task) {
-			t.done = make(chan struct{})
-			inOrder <- t
-			unread <- t
+		var next *batch
+		hand := func() {
+			if next != nil {
+				inOrder <- next
+				unread <- next
+				next = nil
+			}
+		}
+		failure = feed(&feeder{add: func(t task) {
+			if next == nil {
+				next = &batch{tasks: make([]task, 0, size), done: make(chan struct{})}
+			}
+			if next.tasks = append(next.tasks, t); len(next.tasks) == size {
+				hand()
+			}
 		}})
+		hand()
 	}()
-	for range runtime.GOMAXPROCS(0) {
+	for range cores {
 		go func() {
-			for t := range unread {
-				if t.problems == nil {
-					t.read = parseDocument(t.source, t.doc, c.settings)
-				}
-				close(t.done)
+			var p parser
+			for b := range unread {
+				b.read(&p, c.settings)
 			}
 		}()
 	}
-	for t := range inOrder {
-		<-t.done
-		c.take(t)
+	for b := range inOrder {
+		<-b.done
+		for i := range b.tasks {
+			c.take(&b.tasks[i])
+			b.tasks[i] = task{}
+		}
 	}
 	if failure != nil {
 		return failure // what is wrong beside it may be half the truth
@@ -132,15 +175,28 @@ func (c *collector) take(t *task) {
 // resourceHash is a short word for the kind, organization, environment and name of a resource.
 type resourceHash [16]byte
 
+// spot is where a manifest stands, as short as it can be kept of many.
+type spot struct{ file, line int32 }
+
 // lookForDuplicate finds a manifest of a resource that another one declares already. Two of them would change one stack in turns.
 func (c *collector) lookForDuplicate(m *Manifest) {
 	metadata := kinds.Metadata(m.Target)
-	sum := sha256.Sum256([]byte(strings.Join([]string{m.Kind.Name, metadata.GetOrg(), metadata.GetEnv(), metadata.GetName()}, "\x00")))
+	c.words = c.words[:0]
+	for _, word := range []string{m.Kind.Name, metadata.GetOrg(), metadata.GetEnv(), metadata.GetName()} {
+		c.words = append(append(c.words, word...), 0)
+	}
+	sum := sha256.Sum256(c.words)
 	hash := resourceHash(sum[:16])
 	if earlier, ok := c.declared[hash]; ok {
+		at := Source{File: c.files[earlier.file], Line: int(earlier.line)}
 		c.duplicates = append(c.duplicates, m.Problem("metadata.name", RuleDuplicateResource,
-			fmt.Sprintf("%s is declared already at %s; names are unique for a kind, organization and environment", m, earlier)))
+			fmt.Sprintf("%s is declared already at %s; names are unique for a kind, organization and environment", m, at)))
 		return
 	}
-	c.declared[hash] = m.Source
+	last := len(c.files) - 1
+	if last < 0 || c.files[last] != m.Source.File {
+		c.files = append(c.files, m.Source.File)
+		last++
+	}
+	c.declared[hash] = spot{int32(last), int32(m.Source.Line)}
 }

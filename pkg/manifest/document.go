@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/plantonhq/project-planton/pkg/kinds"
+	"github.com/plantonhq/project-planton/pkg/validation"
 )
 
 // document is one YAML document of a file.
@@ -31,16 +32,21 @@ type document struct {
 
 // excerpt is a line of the file, as problems are shown with it; empty when it is none of the document's.
 func (d document) excerpt(line int) string {
-	lines := strings.Split(d.text, "\n")
-	switch i := line - d.before - 1; {
-	case i < 0 || i >= len(lines):
-		return ""
-	case i == 0 && d.marker != "":
+	i := line - d.before - 1
+	if i == 0 && d.marker != "" {
 		return d.marker
-	case i == len(lines)-1 && d.end != "":
+	}
+	found, rest, more, at := "", d.text, true, 0
+	for ; at <= i && more; at++ {
+		found, rest, more = strings.Cut(rest, "\n")
+	}
+	switch {
+	case i < 0 || at <= i:
+		return ""
+	case !more && d.end != "":
 		return d.end
 	default:
-		return lines[i]
+		return found
 	}
 }
 
@@ -247,14 +253,13 @@ type read struct {
 	settings *settings // nil when the kind is not known
 }
 
-// parseDocument reads one document of a file.
-func parseDocument(source Source, doc document, all []Setting) read {
+// readDocument reads one document of a file, which is parsed already.
+func readDocument(source Source, doc document, root *yaml.Node, problem *Problem, all []Setting) read {
 	fail := func(node *yaml.Node, path, rule, message, hint string) read {
 		return read{problems: []Problem{{
 			Line: node.Line, Column: node.Column, FieldPath: path, RuleID: rule, Message: message, Hint: hint,
 		}}}
 	}
-	root, problem := doc.root()
 	if problem != nil {
 		problem.Hint = syntaxHint(problem.Message, doc.excerpt(problem.Line))
 		return read{problems: []Problem{*problem}}
@@ -279,9 +284,19 @@ func parseDocument(source Source, doc document, all []Setting) read {
 		return fail(kindNode, "kind", RuleKind, unknownKind(kindNode), hint)
 	}
 
-	target := kind.NewTarget()
+	source.Line = root.Line
+	m := &Manifest{Kind: kind, Target: kind.NewTarget(), Source: source, document: doc, settings: all}
+	if len(all) == 0 {
+		f := filler{}
+		if f.fill(root, m.Target.ProtoReflect()) && validation.Validate(m.Target) == nil {
+			m.top = f.top
+			clearStatus(m.Target)
+			return read{manifest: m}
+		}
+		m.Target = kind.NewTarget()
+	}
 	d := &decoder{settings: newSettings(all, kind, "")}
-	problems := d.check(root, target)
+	problems := d.check(root, m.Target)
 	for i := range problems {
 		problems[i].Kind = kind.Name
 		if problems[i].FieldPath == "api_version" {
@@ -293,13 +308,15 @@ func parseDocument(source Source, doc document, all []Setting) read {
 	if len(problems) > 0 {
 		return read{problems: problems, settings: d.settings}
 	}
+	clearStatus(m.Target)
+	m.positions = d.positions
+	return read{manifest: m, settings: d.settings}
+}
+
+// clearStatus takes out what only the clouds can tell.
+func clearStatus(target proto.Message) {
 	if status := target.ProtoReflect().Descriptor().Fields().ByName("status"); status != nil {
 		target.ProtoReflect().Clear(status)
-	}
-	source.Line = root.Line
-	return read{
-		manifest: &Manifest{Kind: kind, Target: target, Source: source, positions: d.positions, document: doc, settings: all},
-		settings: d.settings,
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"bytes"
 	"fmt"
 	"strings"
+	"sync"
 	"unicode"
 
 	"github.com/pkg/errors"
@@ -29,7 +30,10 @@ type Manifest struct {
 	// Source is where the manifest stands.
 	Source Source
 
+	// positions are those of all fields. Where they are nil so far, top are those of the fields of the document itself.
 	positions positions
+	locate    sync.Once
+	top       []fieldPlace
 	document  document
 	settings  []Setting
 }
@@ -64,13 +68,34 @@ func (m *Manifest) String() string {
 // Problem returns a problem with a field of the manifest, at the place where the field stands, or the closest one that
 // stands there. It is for what only shows when manifests are looked at together, such as a reference to nothing.
 func (m *Manifest) Problem(fieldPath, ruleID, message string) Problem {
-	at := m.positions.closest(fieldPath)
+	at := m.place(fieldPath)
 	problem := Problem{
 		File: m.Source.File, Generated: m.Source.Generated, Document: m.Source.Document, Line: at.line, Column: at.column,
 		Kind: m.Kind.Name, FieldPath: fieldPath, RuleID: ruleID, Message: message, Excerpt: m.document.excerpt(at.line),
 	}
 	problem.place(m.settings)
 	return problem
+}
+
+// place is where a field stands, or the closest one around it.
+func (m *Manifest) place(fieldPath string) position {
+	for _, field := range m.top {
+		if string(field.name) == fieldPath {
+			return field.at
+		}
+	}
+	// Few manifests are asked for more. Those are read once more.
+	m.locate.Do(func() {
+		if m.positions != nil {
+			return
+		}
+		if root, _ := m.document.root(); root != nil {
+			d := &decoder{}
+			d.decode(root, m.Kind.NewTarget())
+			m.positions = d.positions
+		}
+	})
+	return m.positions.closest(fieldPath)
 }
 
 // Parse reads the manifests of one file, whose name is used in problems. The error is an *Error.

@@ -333,14 +333,18 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte("target: {kind: CivoVp}"))
 	f.Add([]byte("target: [kind]"))
 	f.Add([]byte("[target"))
+	f.Add([]byte(strings.Join(pieces, "")))
+	f.Add([]byte(strings.Join(pieces, "---\n")))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		stackInput(t, data)
+		sameReading(t, data)
 		manifests, err := Parse("fuzz.yaml", data)
 		if err != nil {
 			places(t, data, err)
 			return
 		}
 		for _, m := range manifests {
+			samePlaces(t, m)
 			text, err := Marshal(m.Target)
 			if err != nil {
 				t.Fatal(err)

@@ -81,7 +81,8 @@ func completeKinds(begun string) ([]string, cobra.ShellCompDirective) {
 			name = kind.Name
 		}
 		if strings.HasPrefix(name, begun) {
-			offered = append(offered, name+"\t"+kind.APIVersion)
+			// The short name tells kinds apart: zsh puts those of one description into one row.
+			offered = append(offered, name+"\t"+kind.IDPrefix+", "+kind.APIVersion)
 		}
 	}
 	return offered, cobra.ShellCompDirectiveNoFileComp
@@ -98,11 +99,17 @@ func completeFieldPath(begun string) ([]string, cobra.ShellCompDirective) {
 	if !ok {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	return fieldsAt(kind, name+".", path), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	offered, deeper := fieldsAt(kind, name+".", path, "")
+	directive := cobra.ShellCompDirectiveNoFileComp
+	if deeper { // else the path is at its end
+		directive |= cobra.ShellCompDirectiveNoSpace
+	}
+	return offered, directive
 }
 
-// fieldsAt offers the fields of the last object of a path that was begun, each after a prefix.
-func fieldsAt(kind kinds.Kind, prefix, begun string) []string {
+// fieldsAt offers the fields of the last object of a path that was begun, each after a prefix, and one that has no fields of its own
+// before an end. It tells whether one of them has.
+func fieldsAt(kind kinds.Kind, prefix, begun, end string) (offered []string, deeper bool) {
 	parent, last := "", begun
 	if i := strings.LastIndex(begun, "."); i >= 0 {
 		parent, last = begun[:i], begun[i+1:]
@@ -110,15 +117,22 @@ func fieldsAt(kind kinds.Kind, prefix, begun string) []string {
 	}
 	object, err := schema.Find(kind, parent)
 	if err != nil {
-		return nil
+		return nil, false
 	}
-	var offered []string
 	for _, field := range object.Fields {
-		if strings.HasPrefix(strings.ToLower(field.Name), strings.ToLower(last)) {
-			offered = append(offered, prefix+field.Name+"\t"+firstSentence(field.Description))
+		if !strings.HasPrefix(strings.ToLower(field.Name), strings.ToLower(last)) {
+			continue
 		}
+		name := prefix + field.Name
+		switch {
+		case len(field.Fields) > 0:
+			deeper = true
+		case !strings.HasPrefix(field.Type, "map"): // what comes after a map may be a key
+			name += end
+		}
+		offered = append(offered, name+"\t"+firstSentence(field.Description))
 	}
-	return offered
+	return offered, deeper
 }
 
 func firstSentence(text string) string {
@@ -227,7 +241,8 @@ func (c *completer) target(cmd *cobra.Command, _ []string, begun string) ([]stri
 	return offered, cobra.ShellCompDirectiveNoFileComp
 }
 
-// set offers PATH=VALUE: the fields of the manifests' kinds, or of all, and after the = the values of an enum or of a boolean.
+// set offers PATH=VALUE: the fields of the manifests' kinds, or of all, with the = where a value must follow, and after it the values of an
+// enum or of a boolean.
 func (c *completer) set(cmd *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
 	var of []kinds.Kind
 	for _, m := range c.manifests(cmd) {
@@ -240,7 +255,8 @@ func (c *completer) set(cmd *cobra.Command, _ []string, begun string) ([]string,
 	var offered []string
 	for _, kind := range of {
 		if !valued {
-			offered = append(offered, fieldsAt(kind, "", path)...)
+			fields, _ := fieldsAt(kind, "", path, "=")
+			offered = append(offered, fields...)
 			continue
 		}
 		field, err := schema.Find(kind, path)

@@ -1,8 +1,12 @@
 # planton, the Pulumi CLI and the native plugins in one image. At run time it needs no network for the emulated clouds:
 #   docker build --build-arg VERSION=v1.2.3 -t planton .
 #   docker run --rm -v planton:/home/planton -v "$PWD:/work:ro" planton apply -f examples/one-cluster --cloud emulated --yes
-FROM golang:1.26 AS build
+# Where the public images and modules are out of reach, name your own copies: --build-arg BUILD_IMAGE=…, RUN_IMAGE=…, GOPROXY=….
+ARG BUILD_IMAGE=golang:1.26
+ARG RUN_IMAGE=debian:stable-slim
+FROM $BUILD_IMAGE AS build
 ARG VERSION=""
+ARG GOPROXY
 ENV CGO_ENABLED=0 GOFLAGS=-buildvcs=false
 WORKDIR /src
 
@@ -24,13 +28,14 @@ RUN sh tools/completions /out && PULUMI_HOME=/out/pulumi sh tools/install-plugin
 # The folder that a volume for states is mounted on must be the user's.
 RUN mkdir -p /out/home/.local/state
 
-FROM debian:stable-slim
+FROM $RUN_IMAGE
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
 COPY --from=build /out/bin /usr/local/bin
 COPY --from=build /out/share /usr/local/share
 COPY --from=build --chown=65532:65532 /out/home /home/planton
 COPY --from=build --chown=65532:65532 /out/pulumi /home/planton/.pulumi
-ENV HOME=/home/planton PLANTON_PULUMI=/usr/local/bin/pulumi PULUMI_SKIP_UPDATE_CHECK=true
+# Pulumi asks who runs it: a user whom /etc/passwd does not know has the name that is said here.
+ENV HOME=/home/planton USER=planton PLANTON_PULUMI=/usr/local/bin/pulumi PULUMI_SKIP_UPDATE_CHECK=true
 USER 65532:65532
 WORKDIR /work
 ENTRYPOINT ["planton"]

@@ -124,6 +124,10 @@ install: completions ## install planton, its completions and its manual pages un
 install-plugins: ## install the native plugins, so that plain `pulumi up` uses them instead of downloading the official ones
 	sh tools/install-plugins
 
+.PHONY: image-test
+image-test: ## build the images of the Dockerfiles by buildah and run what is in them, see docs/cli.md (root on Debian)
+	@sh tools/image-test
+
 .PHONY: clean
 clean: ## remove what was built in the checkout
 	rm -rf .build bin dist

@@ -80,8 +80,8 @@ func TestMakeInstall(t *testing.T) {
 	}
 }
 
-// What can be told of the Dockerfile without a container engine: what it copies is there and is not left out, and its commands are ones
-// that a shell can read.
+// What can be told of the Dockerfile in a second: what it copies is there and is not left out, and its commands are ones that a shell can
+// read. make image-test builds the image and runs it.
 func TestDockerfile(t *testing.T) {
 	t.Parallel()
 	text := strings.ReplaceAll(read(t, "../Dockerfile"), "\\\n", "")
@@ -121,7 +121,7 @@ func TestDockerfile(t *testing.T) {
 		t.Error("there is no command")
 	}
 	// The toolchain of the image builds what go.mod asks for, by itself: the image is of the minor version.
-	image := regexp.MustCompile(`(?m)^FROM golang:(\S+) AS`).FindStringSubmatch(text)
+	image := regexp.MustCompile(`(?m)^ARG BUILD_IMAGE=golang:(\S+)$`).FindStringSubmatch(text)
 	for _, module := range []string{"../go.mod", "../tools/go.mod"} {
 		if directive := regexp.MustCompile(`(?m)^go (\S+)$`).FindStringSubmatch(read(t, module)); image == nil || directive == nil ||
 			!strings.HasPrefix(directive[1]+".", image[1]+".") {
@@ -140,7 +140,7 @@ func TestDockerfile(t *testing.T) {
 			t.Errorf("nothing makes /out/%s", match[1])
 		}
 	}
-	for _, setting := range []string{"PLANTON_PULUMI=/usr/local/bin/pulumi", "PULUMI_SKIP_UPDATE_CHECK=true", "HOME="} {
+	for _, setting := range []string{"PLANTON_PULUMI=/usr/local/bin/pulumi", "PULUMI_SKIP_UPDATE_CHECK=true", "HOME=", "USER="} {
 		if !regexp.MustCompile(`(?m)^ENV .*\b` + setting).MatchString(last) {
 			t.Errorf("the image does not set %s", setting)
 		}

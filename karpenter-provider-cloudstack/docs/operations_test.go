@@ -91,6 +91,16 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("METRICS.md has %s, the code has not", name)
 		}
 	}
+	// Those that have the names of other providers.
+	shared := 0
+	for _, match := range regexp.MustCompile(`NewDesc\("([a-z_]+)"`).FindAllStringSubmatch(read(t, "../pkg/providers/instancetype/metrics.go"), -1) {
+		if shared++; !strings.Contains(text, "| `"+match[1]+"` |") {
+			t.Errorf("METRICS.md does not have %s", match[1])
+		}
+	}
+	if shared != 2 {
+		t.Errorf("%d metrics with the names of other providers", shared)
+	}
 	for _, match := range regexp.MustCompile(`karpenter_cloudstack_([a-z_]+)[{)\[]`).FindAllStringSubmatch(text, -1) {
 		if !code[match[1]] {
 			t.Errorf("an alert is on %s, which is no metric", match[1])

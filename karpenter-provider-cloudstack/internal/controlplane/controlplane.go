@@ -150,6 +150,8 @@ func (c *ControlPlane) arguments(name string) []string {
 	case controllerManager:
 		return []string{
 			"--kubeconfig=" + c.Kubeconfig, "--leader-elect=false", "--secure-port=0", "--kube-api-qps=200", "--kube-api-burst=400",
+			// On a machine that is busy, kwok is late with leases. A node that is given up for that stays so: nothing makes it ready again.
+			"--node-monitor-grace-period=30m",
 			// The others manage what is not here: service accounts, certificates, volumes, routes.
 			"--controllers=deployment-controller,replicaset-controller,statefulset-controller,daemonset-controller,job-controller," +
 				"garbage-collector-controller,namespace-controller,node-lifecycle-controller,pod-garbage-collector-controller,disruption-controller",
@@ -210,10 +212,11 @@ func (c *ControlPlane) startAPIServer(ctx context.Context, path, etcdURL string,
 	if !marksNodes {
 		disabled = append(disabled, "TaintNodesByCondition")
 	}
+	certificate, key := c.ServerCertificate()
 	return c.onFreePort(apiServer, func(port string) error {
 		p, err := c.run(apiServer, path,
 			"--etcd-servers="+etcdURL, "--bind-address="+loopback, "--advertise-address="+loopback, "--secure-port="+port,
-			"--tls-cert-file="+c.path("server.crt"), "--tls-private-key-file="+c.path("server.key"), "--client-ca-file="+c.path("ca.crt"),
+			"--tls-cert-file="+certificate, "--tls-private-key-file="+key, "--client-ca-file="+c.path("ca.crt"),
 			"--service-account-issuer=https://kubernetes.default.svc", "--service-account-key-file="+c.path("accounts.crt"),
 			"--service-account-signing-key-file="+c.path("accounts.key"), "--service-cluster-ip-range=10.0.0.0/24",
 			"--authorization-mode=RBAC", "--disable-admission-plugins="+strings.Join(disabled, ","), "--endpoint-reconciler-type=none",
@@ -330,6 +333,12 @@ func (c *ControlPlane) Err() error {
 		}
 	}
 	return nil
+}
+
+// ServerCertificate has the files of the certificate of the API server, and of its key. It is that of whatever stands before the API server on
+// this machine, too.
+func (c *ControlPlane) ServerCertificate() (certificate, key string) {
+	return c.path("server.crt"), c.path("server.key")
 }
 
 // LogFile is where a program writes its log.

@@ -32,9 +32,6 @@ import (
 // Name is the name of this cloud provider.
 const Name = "cloudstack"
 
-// Tolerations of RepairPolicies, see there.
-const unreadyFor = 10 * time.Minute
-
 // Reasons of CreateErrors.
 const (
 	ReasonNodeClassUnknown = "NodeClassReadinessUnknown"
@@ -61,6 +58,8 @@ type Options struct {
 	Full Full
 	// DriftAge is how old the list of machines may be that drift is looked for in. Default: 2 min.
 	DriftAge time.Duration
+	// RepairToleration is how long a node may be not ready before it is replaced, see RepairPolicies. Default: 10 min.
+	RepairToleration time.Duration
 	// Clock tells the time. Default: that of the system.
 	Clock clock.Clock
 }
@@ -86,6 +85,9 @@ func New(
 	}
 	if options.DriftAge == 0 {
 		options.DriftAge = 2 * time.Minute
+	}
+	if options.RepairToleration == 0 {
+		options.RepairToleration = 10 * time.Minute
 	}
 	return &CloudProvider{
 		instances: instances, types: instanceTypes, kube: kube, recorder: recorder, options: options,
@@ -114,12 +116,12 @@ func (*CloudProvider) GetSupportedNodeClasses() []status.Object {
 	return []status.Object{&csv1.CloudStackNodeClass{}}
 }
 
-// RepairPolicies implements cloudprovider.CloudProvider: nodes that have not been ready for ten minutes are replaced. They count with core's
-// feature gate NodeRepair.
-func (*CloudProvider) RepairPolicies() []cloudprovider.RepairPolicy {
+// RepairPolicies implements cloudprovider.CloudProvider: nodes that have not been ready for Options.RepairToleration are replaced. They count
+// with core's feature gate NodeRepair.
+func (c *CloudProvider) RepairPolicies() []cloudprovider.RepairPolicy {
 	return []cloudprovider.RepairPolicy{
-		{ConditionType: corev1.NodeReady, ConditionStatus: corev1.ConditionFalse, TolerationDuration: unreadyFor},
-		{ConditionType: corev1.NodeReady, ConditionStatus: corev1.ConditionUnknown, TolerationDuration: unreadyFor},
+		{ConditionType: corev1.NodeReady, ConditionStatus: corev1.ConditionFalse, TolerationDuration: c.options.RepairToleration},
+		{ConditionType: corev1.NodeReady, ConditionStatus: corev1.ConditionUnknown, TolerationDuration: c.options.RepairToleration},
 	}
 }
 

@@ -2,6 +2,7 @@ package cloudprovider
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -518,6 +519,49 @@ func TestIsDriftedAsksSeldom(t *testing.T) {
 	}
 }
 
+// When many machines are launched at a time, those that are younger than the list do not each cost a request.
+func TestIsDriftedOfYoungMachines(t *testing.T) {
+	ctx := context.Background()
+	w := newWorld()
+	p := w.provider(t)
+	first := w.clock.Now()
+	claimOf := func(n int, launched time.Time) *karpv1.NodeClaim {
+		claim := nodeClaim()
+		claim.Status.ProviderID = fmt.Sprintf("external-cloudstack://0b8b4f4e-7c1e-4f07-9b1c-%012d", n)
+		claim.Labels[csv1.LabelServiceOfferingID] = "another" // what drift shows by
+		claim.StatusConditions().SetTrue(karpv1.ConditionTypeLaunched)
+		for i := range claim.Status.Conditions {
+			claim.Status.Conditions[i].LastTransitionTime = metav1.NewTime(launched)
+		}
+		one := machine()
+		one.ID = strings.TrimPrefix(claim.Status.ProviderID, "external-cloudstack://")
+		w.machines.list = append(w.machines.list, one)
+		return claim
+	}
+	for _, step := range []struct {
+		reason      string
+		after       time.Duration
+		claim       int
+		launched    time.Time
+		want        cloudprovider.DriftReason
+		lists, gets int
+	}{
+		{reason: "there is no list yet", claim: 1, launched: first, want: DriftServiceOffering, lists: 1},
+		{reason: "launched after the list, which is fresh", after: 20 * time.Second, claim: 2, launched: first.Add(10 * time.Second), lists: 1},
+		{reason: "the list is not fresh any more", after: 10 * time.Second, claim: 2, launched: first.Add(10 * time.Second), want: DriftServiceOffering, lists: 2},
+		{reason: "launched before the list, and not in it", after: time.Second, claim: 3, launched: first, want: DriftServiceOffering, lists: 2, gets: 1},
+		{reason: "it is in the list, which is old", after: time.Minute, claim: 2, launched: first, want: DriftServiceOffering, lists: 2, gets: 1},
+		{reason: "the list is too old for all", after: time.Minute, claim: 2, launched: first, want: DriftServiceOffering, lists: 3, gets: 1},
+	} {
+		w.clock.Step(step.after)
+		got, err := p.IsDrifted(ctx, claimOf(step.claim, step.launched))
+		if err != nil || got != step.want || w.machines.lists != step.lists || w.machines.gets != step.gets {
+			t.Errorf("%s: %q, %v after %d lists and %d reads, want %q after %d and %d",
+				step.reason, got, err, w.machines.lists, w.machines.gets, step.want, step.lists, step.gets)
+		}
+	}
+}
+
 func TestExpungePolicy(t *testing.T) {
 	ctx := context.Background()
 	class := &csv1.CloudStackNodeClass{ObjectMeta: metav1.ObjectMeta{Name: "keeps"}, Spec: csv1.CloudStackNodeClassSpec{ExpungeOnDelete: lo.ToPtr(false)}}
@@ -544,6 +588,11 @@ func TestStatics(t *testing.T) {
 	if p.Name() != "cloudstack" || len(policies) != 2 || policies[0].TolerationDuration != 10*time.Minute ||
 		policies[0].ConditionStatus == policies[1].ConditionStatus || policies[1].ConditionType != corev1.NodeReady {
 		t.Errorf("%s, %+v", p.Name(), policies)
+	}
+	for _, policy := range New(p.instances, p.types, nil, nil, Options{RepairToleration: time.Minute}).RepairPolicies() {
+		if policy.TolerationDuration != time.Minute {
+			t.Errorf("a node may be not ready for a minute, and has %s", policy.TolerationDuration)
+		}
 	}
 	classes := p.GetSupportedNodeClasses()
 	if _, ok := classes[0].(*csv1.CloudStackNodeClass); !ok || len(classes) != 1 {

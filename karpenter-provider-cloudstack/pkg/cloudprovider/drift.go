@@ -37,7 +37,7 @@ const (
 
 // IsDrifted implements cloudprovider.CloudProvider. It compares the fields of the NodeClass by their hash, as far as both hashes are of one
 // version, and then what the machine has with what was found for the selectors. What is not known is no drift: a NodeClass that is not ready,
-// or was changed and not looked at since, replaces no machine.
+// or was changed and not looked at since, replaces no machine, and a machine that was made seconds ago is looked at next time.
 func (c *CloudProvider) IsDrifted(ctx context.Context, nodeClaim *karpv1.NodeClaim) (cloudprovider.DriftReason, error) {
 	nodeClass, err := c.nodeClass(ctx, nodeClaim.Spec.NodeClassRef)
 	if err != nil {
@@ -53,8 +53,11 @@ func (c *CloudProvider) IsDrifted(ctx context.Context, nodeClaim *karpv1.NodeCla
 	if err != nil {
 		return "", err
 	}
-	machine, err := c.listed.find(ctx, id)
+	machine, asOf, err := c.listed.find(ctx, id)
 	if err == nil && machine == nil {
+		if launched := nodeClaim.StatusConditions().Get(karpv1.ConditionTypeLaunched); launched.IsTrue() && launched.LastTransitionTime.After(asOf) {
+			return "", nil
+		}
 		machine, err = c.instances.Get(ctx, id)
 	}
 	if err != nil {
@@ -141,8 +144,12 @@ func networkDrift(nodeClass *csv1.CloudStackNodeClass, machine *instance.Instanc
 	return !lo.Every(machine.NetworkIDs, inZone(nodeClass.Status.AdditionalNetworks))
 }
 
-// errorFor is how long an error of the list of machines stands for all who ask.
-const errorFor = 15 * time.Second
+const (
+	// errorFor is how long an error of the list of machines stands for all who ask.
+	errorFor = 15 * time.Second
+	// renewAfter is how old the list is at least that a machine is missing in before there is another: many are launched at a time.
+	renewAfter = 30 * time.Second
+)
 
 // listing is a list of machines that is some minutes old at most. Core looks for drift claim by claim; a request for each would be most of
 // what is asked of CloudStack.
@@ -152,22 +159,26 @@ type listing struct {
 	clock clock.Clock
 
 	mu    sync.Mutex
+	asOf  time.Time
 	until time.Time
 	err   error
 	byID  map[string]*instance.Instance
 }
 
-// find finds a machine; nil where the list has none. The list that it looks in is never older than the age, and complete.
-func (l *listing) find(ctx context.Context, id string) (*instance.Instance, error) {
+// find finds a machine; nil where the list has none. The list that it looks in is complete, and as of the time that is returned, which is
+// never longer ago than the age.
+func (l *listing) find(ctx context.Context, id string) (*instance.Instance, time.Time, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if now := l.clock.Now(); !now.Before(l.until) {
+	now := l.clock.Now()
+	missing := l.err == nil && l.byID[id] == nil && now.Sub(l.asOf) >= renewAfter
+	if missing || !now.Before(l.until) {
 		machines, err := l.list(ctx)
 		if ctx.Err() != nil {
-			return nil, ctx.Err()
+			return nil, now, ctx.Err()
 		}
-		l.until, l.err = now.Add(lo.Ternary(err == nil, l.age, errorFor)), err
+		l.asOf, l.until, l.err = now, now.Add(lo.Ternary(err == nil, l.age, errorFor)), err
 		l.byID = lo.KeyBy(machines, func(m *instance.Instance) string { return m.ID })
 	}
-	return l.byID[id], l.err
+	return l.byID[id], l.asOf, l.err
 }

@@ -23,6 +23,8 @@ type (
 	Template = sdk.Template
 	// ServiceOffering is a service offering.
 	ServiceOffering = sdk.ServiceOffering
+	// DiskOffering is a disk offering.
+	DiskOffering = sdk.DiskOffering
 	// SecurityGroup is a security group.
 	SecurityGroup = sdk.SecurityGroup
 	// VirtualMachine is a machine.
@@ -82,41 +84,62 @@ func (s Scope) set(p scoped) {
 	}
 }
 
-// listings is how often a list is begun anew that changes while its pages are read.
-const listings = 4
+// listings is how often a list is read at most that changes while its pages are read.
+const listings = 5
 
-// all asks for the pages of a list, one after the other. It returns all or an error, never a part: where an element goes while the pages
-// are read, those behind it move up, and one would be missed, so the list is begun anew when its length changes.
-func all[T any](page func(number int) (count int, elements []T, err error)) ([]T, error) {
+// all asks for the pages of a list, one after the other. It returns all or an error, never a part. Where an element goes while the pages
+// are read, those behind it move up, and one would be missed. So a list whose length changes meanwhile is read again, until its length
+// does not change, or until all that was seen the time before is still there: then nothing went the time before, and what came only moved
+// others to pages that were read later. The id tells elements apart.
+func all[T any](id func(*T) string, page func(number int) (count int, elements []*T, err error)) ([]*T, error) {
+	var before []*T // nil: not read yet
 	for range listings {
-		var got []T
-		length := -1
-		for number := 1; ; number++ {
-			count, elements, err := page(number)
-			if err != nil {
-				return nil, err
-			}
-			if length == -1 {
-				length = count
-			}
-			got = append(got, elements...)
-			if count != length || len(got) > count {
-				break
-			}
-			if len(got) == count {
-				return got, nil
-			}
-			if len(elements) == 0 {
-				return nil, errors.Errorf("CloudStack counts %d elements of a list, and has shown %d", count, len(got))
-			}
+		read, changed, err := pages(page)
+		if err != nil {
+			return nil, err
 		}
+		now := make(map[string]*T, len(read))
+		for _, element := range read {
+			now[id(element)] = element
+		}
+		// What has moved to the next page meanwhile is there twice; the last of both is the freshest.
+		got := slices.DeleteFunc(slices.Clone(read), func(element *T) bool { return now[id(element)] != element })
+		gone := func(element *T) bool { return now[id(element)] == nil }
+		if !changed && len(got) == len(read) || before != nil && !slices.ContainsFunc(before, gone) {
+			return got, nil
+		}
+		before = got
 	}
 	return nil, errors.New("a list of CloudStack changes faster than its pages can be read")
 }
 
+// pages asks for the pages of a list once, and tells whether its length changed meanwhile.
+func pages[T any](page func(number int) (count int, elements []*T, err error)) (got []*T, changed bool, err error) {
+	length, size := -1, 0
+	for number := 1; ; number++ {
+		count, elements, err := page(number)
+		if err != nil {
+			return nil, false, err
+		}
+		if number == 1 {
+			length, size = count, len(elements)
+		}
+		got = append(got, elements...)
+		changed = changed || count != length || len(got) > count
+		switch {
+		case !changed && len(got) == count:
+			return got, false, nil
+		case !changed && len(elements) == 0:
+			return nil, false, errors.Errorf("CloudStack counts %d elements of a list, and has shown %d", count, len(got))
+		case changed && (len(elements) == 0 || number*size >= count):
+			return got, true, nil
+		}
+	}
+}
+
 // ListZones lists the zones that the credentials may use.
 func (c *Client) ListZones(ctx context.Context) ([]*Zone, error) {
-	return all(func(number int) (int, []*Zone, error) {
+	return all(func(one *Zone) string { return one.Id }, func(number int) (int, []*Zone, error) {
 		answer, err := call(ctx, c, "listZones", func(client *sdk.CloudStackClient) (*sdk.ListZonesResponse, error) {
 			p := client.Zone.NewListZonesParams()
 			p.SetAvailable(true)
@@ -133,7 +156,7 @@ func (c *Client) ListZones(ctx context.Context) ([]*Zone, error) {
 
 // ListNetworks lists the networks of a zone that machines can be put into. Networks that no machine is in yet are among them.
 func (c *Client) ListNetworks(ctx context.Context, scope Scope, zoneID string) ([]*Network, error) {
-	return all(func(number int) (int, []*Network, error) {
+	return all(func(one *Network) string { return one.Id }, func(number int) (int, []*Network, error) {
 		answer, err := call(ctx, c, "listNetworks", func(client *sdk.CloudStackClient) (*sdk.ListNetworksResponse, error) {
 			p := client.Network.NewListNetworksParams()
 			scope.set(p)
@@ -153,7 +176,8 @@ func (c *Client) ListNetworks(ctx context.Context, scope Scope, zoneID string) (
 
 // ListTemplates lists the templates of a zone that machines can be made of.
 func (c *Client) ListTemplates(ctx context.Context, scope Scope, zoneID string) ([]*Template, error) {
-	return all(func(number int) (int, []*Template, error) {
+	// A template has one id in all zones.
+	return all(func(one *Template) string { return one.Id + "/" + one.Zoneid }, func(number int) (int, []*Template, error) {
 		answer, err := call(ctx, c, "listTemplates", func(client *sdk.CloudStackClient) (*sdk.ListTemplatesResponse, error) {
 			p := client.Template.NewListTemplatesParams("executable")
 			scope.set(p)
@@ -172,7 +196,7 @@ func (c *Client) ListTemplates(ctx context.Context, scope Scope, zoneID string) 
 
 // ListServiceOfferings lists the service offerings that are in use.
 func (c *Client) ListServiceOfferings(ctx context.Context, scope Scope) ([]*ServiceOffering, error) {
-	return all(func(number int) (int, []*ServiceOffering, error) {
+	return all(func(one *ServiceOffering) string { return one.Id }, func(number int) (int, []*ServiceOffering, error) {
 		answer, err := call(ctx, c, "listServiceOfferings", func(client *sdk.CloudStackClient) (*sdk.ListServiceOfferingsResponse, error) {
 			p := client.ServiceOffering.NewListServiceOfferingsParams()
 			scope.set(p)
@@ -187,9 +211,27 @@ func (c *Client) ListServiceOfferings(ctx context.Context, scope Scope) ([]*Serv
 	})
 }
 
+// ListDiskOfferings lists the disk offerings that the credentials may use.
+func (c *Client) ListDiskOfferings(ctx context.Context, scope Scope) ([]*DiskOffering, error) {
+	return all(func(one *DiskOffering) string { return one.Id }, func(number int) (int, []*DiskOffering, error) {
+		answer, err := call(ctx, c, "listDiskOfferings", func(client *sdk.CloudStackClient) (*sdk.ListDiskOfferingsResponse, error) {
+			p := client.DiskOffering.NewListDiskOfferingsParams()
+			scope.set(p)
+			p.SetListall(true)
+			p.SetPage(number)
+			p.SetPagesize(pageSize)
+			return client.DiskOffering.ListDiskOfferings(p)
+		})
+		if err != nil {
+			return 0, nil, err
+		}
+		return answer.Count, answer.DiskOfferings, nil
+	})
+}
+
 // ListSecurityGroups lists security groups.
 func (c *Client) ListSecurityGroups(ctx context.Context, scope Scope) ([]*SecurityGroup, error) {
-	return all(func(number int) (int, []*SecurityGroup, error) {
+	return all(func(one *SecurityGroup) string { return one.Id }, func(number int) (int, []*SecurityGroup, error) {
 		answer, err := call(ctx, c, "listSecurityGroups", func(client *sdk.CloudStackClient) (*sdk.ListSecurityGroupsResponse, error) {
 			p := client.SecurityGroup.NewListSecurityGroupsParams()
 			scope.set(p)
@@ -220,7 +262,7 @@ type MachineQuery struct {
 // ListVirtualMachines lists machines in all states, also those that are destroyed where the credentials may see them. The answer is
 // complete, or there is an error. A query by id of a machine that is gone gives an empty list.
 func (c *Client) ListVirtualMachines(ctx context.Context, scope Scope, query MachineQuery) ([]*VirtualMachine, error) {
-	machines, err := all(func(number int) (int, []*VirtualMachine, error) {
+	machines, err := all(func(one *VirtualMachine) string { return one.Id }, func(number int) (int, []*VirtualMachine, error) {
 		answer, err := call(ctx, c, "listVirtualMachines", func(client *sdk.CloudStackClient) (*sdk.ListVirtualMachinesResponse, error) {
 			p := client.VirtualMachine.NewListVirtualMachinesParams()
 			scope.set(p)
@@ -431,7 +473,7 @@ func (c *Client) ListVolumesByTag(ctx context.Context, scope Scope, key, value s
 }
 
 func (c *Client) volumes(ctx context.Context, scope Scope, choose func(*sdk.ListVolumesParams)) ([]*Volume, error) {
-	return all(func(number int) (int, []*Volume, error) {
+	return all(func(one *Volume) string { return one.Id }, func(number int) (int, []*Volume, error) {
 		answer, err := call(ctx, c, "listVolumes", func(client *sdk.CloudStackClient) (*sdk.ListVolumesResponse, error) {
 			p := client.Volume.NewListVolumesParams()
 			scope.set(p)
@@ -458,7 +500,7 @@ func (c *Client) DeleteVolume(ctx context.Context, id string) error {
 
 // ListAffinityGroups lists the affinity groups of a name; all, where it is empty.
 func (c *Client) ListAffinityGroups(ctx context.Context, scope Scope, name string) ([]*AffinityGroup, error) {
-	return all(func(number int) (int, []*AffinityGroup, error) {
+	return all(func(one *AffinityGroup) string { return one.Id }, func(number int) (int, []*AffinityGroup, error) {
 		answer, err := call(ctx, c, "listAffinityGroups", func(client *sdk.CloudStackClient) (*sdk.ListAffinityGroupsResponse, error) {
 			p := client.AffinityGroup.NewListAffinityGroupsParams()
 			scope.set(p)

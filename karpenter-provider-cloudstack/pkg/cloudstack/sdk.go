@@ -42,7 +42,7 @@ type Options struct {
 	Credentials Credentials
 	// SkipVerify has certificates of the API not verified.
 	SkipVerify bool
-	// CABundle has certificates in PEM that are trusted beside those of the system.
+	// CABundle has certificates in PEM that are trusted beside those of the system, to begin with; see SetCABundle.
 	CABundle []byte
 	// Proxy is the URL of a proxy; empty for that of HTTPS_PROXY and NO_PROXY.
 	Proxy string
@@ -62,7 +62,7 @@ type Options struct {
 // Client calls the API. It is safe for concurrent use.
 type Client struct {
 	credentials atomic.Pointer[Credentials]
-	transport   http.RoundTripper
+	transport   atomic.Pointer[http.Transport]
 	limiter     *rate.Limiter
 	options     Options
 	jobs        *jobPoller
@@ -94,16 +94,6 @@ func New(options Options) (*Client, error) {
 	transport := http.DefaultTransport.(*http.Transport).Clone() // net/http says so
 	transport.MaxIdleConnsPerHost = 32
 	transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: options.SkipVerify} // by option only
-	if len(options.CABundle) > 0 {
-		pool, err := x509.SystemCertPool()
-		if err != nil {
-			pool = x509.NewCertPool()
-		}
-		if !pool.AppendCertsFromPEM(options.CABundle) {
-			return nil, errors.New("the CA bundle has no certificate in PEM")
-		}
-		transport.TLSClientConfig.RootCAs = pool
-	}
 	if options.Proxy != "" {
 		proxy, err := url.Parse(options.Proxy)
 		if err != nil || proxy.Host == "" {
@@ -111,8 +101,14 @@ func New(options Options) (*Client, error) {
 		}
 		transport.Proxy = http.ProxyURL(proxy)
 	}
-	c := &Client{transport: transport, limiter: rate.NewLimiter(rate.Limit(options.Rate), options.Burst), options: options}
+	c := &Client{limiter: rate.NewLimiter(rate.Limit(options.Rate), options.Burst), options: options}
+	c.transport.Store(transport)
 	c.jobs = newJobPoller(c, options.JobPoll, options.JobPollMax)
+	if len(options.CABundle) > 0 {
+		if err := c.SetCABundle(options.CABundle); err != nil {
+			return nil, err
+		}
+	}
 	if options.Credentials == (Credentials{}) {
 		return c, nil
 	}
@@ -126,6 +122,22 @@ func New(options Options) (*Client, error) {
 func (c *Client) SetRate(perSecond float64, burst int) {
 	c.limiter.SetLimit(rate.Limit(perSecond))
 	c.limiter.SetBurst(burst)
+}
+
+// SetCABundle exchanges the certificates in PEM that are trusted beside those of the system. Requests that were begun end with those from
+// before, and so does no other: connections are not kept.
+func (c *Client) SetCABundle(bundle []byte) error {
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		pool = x509.NewCertPool()
+	}
+	if !pool.AppendCertsFromPEM(bundle) {
+		return errors.New("the CA bundle has no certificate in PEM")
+	}
+	transport := c.transport.Load().Clone()
+	transport.TLSClientConfig.RootCAs = pool
+	c.transport.Swap(transport).CloseIdleConnections()
+	return nil
 }
 
 // SetCredentials exchanges the credentials. Requests that were begun end with those from before.
@@ -192,7 +204,7 @@ func once[T any](ctx context.Context, c *Client, command string, request func(*s
 	if credentials == nil {
 		return none, &Error{Command: command, Code: CodeUnauthorized, Text: "there are no credentials yet"}
 	}
-	trip := &roundTrip{ctx: ctx, transport: c.transport, command: command, secretKey: credentials.SecretKey}
+	trip := &roundTrip{ctx: ctx, transport: c.transport.Load(), command: command, secretKey: credentials.SecretKey}
 	client := sdk.NewClient(credentials.URL, credentials.APIKey, credentials.SecretKey, !c.options.SkipVerify,
 		sdk.WithHTTPClient(&http.Client{Transport: trip}))
 	began := time.Now()

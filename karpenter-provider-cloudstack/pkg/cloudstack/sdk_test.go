@@ -2,9 +2,16 @@ package cloudstack_test
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/pem"
 	"fmt"
+	"io"
+	"log"
+	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -211,6 +218,46 @@ func TestTLS(t *testing.T) {
 	require.ErrorContains(t, err, "no certificate")
 }
 
+// A certificate authority is exchanged while the client is in use: the next request counts with the new one, also where a connection of the
+// old one is still open.
+func TestSetCABundle(t *testing.T) {
+	t.Parallel()
+	c := fake.Default(fake.Options{APIKey: apiKey, SecretKey: secretKey})
+	server := httptest.NewUnstartedServer(c)
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	own := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	other := anotherAuthority(t)
+	client := clientOf(t, server.URL+"/client/api", func(o *cloudstack.Options) { o.CABundle, o.Attempts = other, 1 })
+	ask := func() error {
+		_, err := client.ListZones(t.Context())
+		return err
+	}
+	var unknown x509.UnknownAuthorityError
+	require.True(t, errors.As(ask(), &unknown), "the API has no certificate of that authority")
+	require.NoError(t, client.SetCABundle(own))
+	require.NoError(t, ask())
+	require.ErrorContains(t, client.SetCABundle([]byte("none")), "no certificate")
+	require.NoError(t, ask(), "what cannot be read takes nothing away")
+	require.NoError(t, client.SetCABundle(other))
+	require.True(t, errors.As(ask(), &unknown), "the connection from before is used")
+}
+
+// anotherAuthority is a certificate authority, in PEM, that has signed nothing.
+func anotherAuthority(t *testing.T) []byte {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "another"}, NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true,
+	}
+	raw, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	require.NoError(t, err)
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw})
+}
+
 func TestProxy(t *testing.T) {
 	t.Parallel()
 	c := fake.Default(fake.Options{APIKey: apiKey, SecretKey: secretKey})
@@ -266,7 +313,7 @@ func TestTilde(t *testing.T) {
 	require.NoError(t, client.WaitForJob(t.Context(), job))
 }
 
-// A list whose length changes while its pages are read is begun anew: an element that goes would hide another one.
+// A list whose length changes while its pages are read is read again: an element that goes would hide another one.
 func TestListsThatChange(t *testing.T) {
 	t.Parallel()
 	page := func(count int, names ...string) string {
@@ -286,8 +333,15 @@ func TestListsThatChange(t *testing.T) {
 		"one went":                {pages: []string{page(4, "a", "b"), page(3, "d"), page(3, "b", "c"), page(3, "d")}, want: "b c d"},
 		"one came":                {pages: []string{page(3, "a", "b"), page(4, "b", "c"), page(4, "x", "a"), page(4, "b", "c")}, want: "x a b c"},
 		"less is shown than told": {pages: []string{page(3, "a", "b"), page(3)}, fails: "counts 3"},
-		"it never rests": {
-			pages: []string{page(3, "a"), page(4, "b"), page(5, "a"), page(6, "b"), page(7, "a"), page(8, "b"), page(9, "a"), page(10, "b")},
+		"one comes each time": {
+			pages: []string{page(3, "a", "b"), page(4, "b", "c"), page(4, "x", "a"), page(5, "a", "b"), page(5, "c")}, want: "x a b c",
+		},
+		"one goes each time": {
+			pages: []string{
+				page(9, "a", "b"), page(8, "d", "e"), page(8, "f", "g"), page(8, "h", "i"), page(8, "b", "c"), page(7, "e", "f"), page(7, "g", "h"), page(7, "i"),
+				page(7, "c", "d"), page(6, "f", "g"), page(6, "h", "i"), page(6, "d", "e"), page(5, "g", "h"), page(5, "i"),
+				page(5, "e", "f"), page(4, "h", "i"),
+			},
 			fails: "faster",
 		},
 	} {
@@ -349,4 +403,16 @@ func TestKindsOfErrors(t *testing.T) {
 		}
 		require.Equal(t, test.want, strings.Join(got, " "), "%#v", test.err)
 	}
+}
+
+func TestDiskOfferings(t *testing.T) {
+	t.Parallel()
+	_, address := emulated(t, fake.Options{})
+	offerings, err := clientOf(t, address).ListDiskOfferings(t.Context(), cloudstack.Scope{})
+	require.NoError(t, err)
+	sizes := map[string]int64{}
+	for _, offering := range offerings {
+		sizes[offering.Name] = offering.Disksize
+	}
+	require.Equal(t, map[string]int64{fake.DiskOfferingSmall: 20, fake.DiskOfferingCustom: 0}, sizes)
 }

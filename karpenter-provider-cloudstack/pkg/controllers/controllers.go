@@ -63,6 +63,9 @@ type Options struct {
 	GarbageGrace        time.Duration
 	GarbageMaxDeletions int
 	GarbageDryRun       bool
+	// Wake has all CloudStackNodeClasses looked at whenever something comes through it, as when the credentials of CloudStack have changed.
+	// Nil for never.
+	Wake <-chan struct{}
 }
 
 // New makes all controllers. The reader asks the API server itself; without one it is the manager's.
@@ -76,7 +79,7 @@ func New(
 		nodeclass.NewController(clk, kubeClient, recorder, nodeclass.Providers{
 			Zones: providers.Zones, Networks: providers.Networks, Templates: providers.Templates,
 			Offerings: providers.InstanceTypes, Bootstrap: providers.Bootstrap,
-		}),
+		}, options.Wake),
 		garbagecollection.NewController(clk, kubeClient, reader, recorder, providers.Instances, providers.API, providers.Groups, garbagecollection.Options{
 			ClusterName: options.ClusterName, ClusterUID: options.ClusterUID, ProviderIDFormat: options.ProviderIDFormat,
 			Grace: options.GarbageGrace, MaxDeletions: options.GarbageMaxDeletions, DryRun: options.GarbageDryRun,

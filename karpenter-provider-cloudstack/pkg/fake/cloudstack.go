@@ -48,9 +48,12 @@ type Options struct {
 	ThrottleInterval time.Duration
 	// Admin makes the credentials those of an administrator, who sees destroyed machines and disabled zones, and may expunge.
 	Admin bool
+	// ProjectsApart has users find machines and disks of projects only where they ask for all projects, as before 4.18.1. Since then they
+	// find those that are in no project too.
+	ProjectsApart bool
 	// MaxPageSize is the most elements of a list that are answered at once. Default: 500.
 	MaxPageSize int
-	// MaxUserData is the length of user data, decoded, that is taken. Default: 32768.
+	// MaxUserData is vm.userdata.max.length: the length of user data, in base64, that is taken. Default: 32768.
 	MaxUserData int
 	// ExpungeAfter is when destroyed machines are expunged. 0: never.
 	ExpungeAfter time.Duration

@@ -16,10 +16,14 @@ import (
 
 	sdk "github.com/apache/cloudstack-go/v2/cloudstack"
 	"github.com/stretchr/testify/require"
+	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	csv1 "github.com/plantonhq/project-planton/karpenter-provider-cloudstack/pkg/apis/v1"
 	"github.com/plantonhq/project-planton/karpenter-provider-cloudstack/pkg/cloudstack"
 	"github.com/plantonhq/project-planton/karpenter-provider-cloudstack/pkg/fake"
+	"github.com/plantonhq/project-planton/karpenter-provider-cloudstack/pkg/providers/bootstrap"
 )
 
 var (
@@ -150,7 +154,7 @@ func TestTheCatalogue(t *testing.T) {
 	_, err = client.ListNetworks(ctx, noScope, "11111111-2222-3333-4444-555555555555")
 	require.True(t, cloudstack.IsNotFound(err), "a zone that never was: %v", err)
 	_, err = client.ListTemplates(ctx, cloudstack.Scope{Account: "other", DomainID: "d"}, zoneA)
-	require.NoError(t, err)
+	require.True(t, cloudstack.IsBadRequest(err), "an account that is not there: %v", err)
 	_, err = client.ListNetworks(ctx, cloudstack.Scope{Account: "other", DomainID: "d"}, zoneA)
 	require.True(t, cloudstack.IsBadRequest(err), "an account that is not there: %v", err)
 }
@@ -305,7 +309,7 @@ func TestWhatIsRefusedAtOnce(t *testing.T) {
 		"a name that is taken":       {func(d *cloudstack.Deployment) { d.Name = "taken" }, cloudstack.IsNameTaken, "taken"},
 		"a name that is none":        {func(d *cloudstack.Deployment) { d.Name = "9.node" }, cloudstack.IsBadRequest, "Invalid name"},
 		"a name that is too long":    {func(d *cloudstack.Deployment) { d.Name = strings.Repeat("n", 64) }, cloudstack.IsBadRequest, "Invalid name"},
-		"user data that is too long": {func(d *cloudstack.Deployment) { d.UserData = userData(32769) }, cloudstack.IsBadRequest, "max.length"},
+		"user data that is too long": {func(d *cloudstack.Deployment) { d.UserData = userData(24577) }, cloudstack.IsBadRequest, "max.length"},
 		"user data that is not encoded": {
 			func(d *cloudstack.Deployment) { d.UserData = "#!/bin/sh" }, cloudstack.IsBadRequest, "base64",
 		},
@@ -345,13 +349,60 @@ func TestWhatIsRefusedAtOnce(t *testing.T) {
 
 	id := deploy(t, client, "sized", func(d *cloudstack.Deployment) {
 		d.ServiceOfferingID, d.CPUNumber, d.MemoryMiB = fake.IDOf("offering", fake.OfferingConstrained), 3, 5120
-		d.UserData = userData(32768)
+		d.UserData = userData(24576)
 	})
 	machines, err = client.ListVirtualMachines(bounded(t), noScope, cloudstack.MachineQuery{IDs: []string{id}})
 	require.NoError(t, err)
 	require.Equal(t, 3, machines[0].Cpunumber)
 	require.Equal(t, 5120, machines[0].Memory)
 	require.Equal(t, 2000, machines[0].Cpuspeed)
+}
+
+// What the provider takes for too long is what CloudStack does, to the byte.
+func TestTheLimitsOfUserDataAgree(t *testing.T) {
+	for limit, lengths := range map[int][]int{
+		0: {6000, 24573, 24574, 24576, 24577, 24579, 32768}, 5000: {3747, 3748, 3750, 3751, 3753}, 1 << 20: {786428, 786429, 786430, 786432, 786433},
+	} {
+		c, client := start(t, fake.Options{MaxUserData: limit})
+		renders := bootstrap.NewProvider(nil, nil, clock.RealClock{}, bootstrap.Options{MaxBytes: limit})
+		verdicts := map[bool]int{}
+		for _, length := range lengths {
+			// A configuration of Ignition is never packed.
+			text := "{" + strings.Repeat(" ", length-1)
+			_, err := renders.Render(t.Context(), bootstrap.Request{
+				NodeClass: &csv1.CloudStackNodeClass{Spec: csv1.CloudStackNodeClassSpec{UserData: &text}}, NodeClaim: &karpv1.NodeClaim{}, NodeName: "node",
+			})
+			job, _, refused := client.DeployVirtualMachine(bounded(t), order(fmt.Sprintf("node-%d", length), func(d *cloudstack.Deployment) {
+				d.UserData = base64.StdEncoding.EncodeToString([]byte(text))
+			}))
+			verdicts[err == nil]++
+			require.Equal(t, err == nil, refused == nil, "%d bytes of %d: the provider says %v, CloudStack %v (%s)", length, limit, err, refused, job)
+		}
+		require.Len(t, verdicts, 2, "some are taken, and some refused")
+		require.Len(t, c.VMs(), verdicts[true])
+	}
+}
+
+// What an offering dictates takes priority over what is asked for.
+func TestTheSizeOfTheRootDisk(t *testing.T) {
+	c, client := start(t, fake.Options{})
+	fixed, custom := fake.IDOf("diskoffering", fake.DiskOfferingSmall), fake.IDOf("diskoffering", fake.DiskOfferingCustom)
+	xlarge := fake.IDOf("offering", fake.OfferingXLarge)
+	for i, test := range []struct {
+		offering, disk string
+		asked, gib     int64
+	}{
+		{small, "", 0, 10}, {small, "", 30, 30}, {xlarge, "", 0, 50}, {xlarge, "", 30, 50}, {small, fixed, 0, 20}, {xlarge, fixed, 30, 20}, {xlarge, custom, 30, 30},
+	} {
+		id := deploy(t, client, fmt.Sprintf("node-%d", i), func(d *cloudstack.Deployment) {
+			d.ServiceOfferingID, d.RootDiskOfferingID, d.RootDiskGiB = test.offering, test.disk, test.asked
+		})
+		vm, _ := c.Machine(id)
+		require.Equal(t, test.gib, vm.RootDiskGiB, "%+v", test)
+	}
+	_, _, err := client.DeployVirtualMachine(bounded(t), order("no-size", func(d *cloudstack.Deployment) { d.RootDiskOfferingID = custom }))
+	require.True(t, cloudstack.IsBadRequest(err), "%v", err)
+	require.ErrorContains(t, err, "requires a custom size")
 }
 
 // userData is of a length.
@@ -490,15 +541,50 @@ func TestLimits(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, machines, 1)
 	require.Equal(t, project.ID, machines[0].Projectid)
-	machines, err = client.ListVirtualMachines(ctx, cloudstack.Scope{ProjectID: "-1"}, cloudstack.MachineQuery{})
-	require.NoError(t, err)
-	require.Len(t, machines, 1, "-1 is for all projects, and for users nothing besides")
-	machines, err = client.ListVirtualMachines(ctx, noScope, cloudstack.MachineQuery{IDs: []string{machines[0].Id}})
+	inProjectID := machines[0].Id
+	machines, err = client.ListVirtualMachines(ctx, noScope, cloudstack.MachineQuery{IDs: []string{inProjectID}})
 	require.NoError(t, err)
 	require.Empty(t, machines, "not even by its id")
+	machines, err = client.ListVirtualMachines(ctx, cloudstack.Scope{ProjectID: "-1"}, cloudstack.MachineQuery{})
+	require.NoError(t, err)
+	require.Len(t, machines, 3, "-1 is for all projects, and with listall for what is in none too")
 	machines, err = client.ListVirtualMachines(ctx, noScope, cloudstack.MachineQuery{Keyword: "machine thr"})
 	require.NoError(t, err)
 	require.Len(t, machines, 1, "a keyword is a part of the name or of the display name")
+}
+
+// Who finds what of machines in and out of projects has changed with 4.18.1.
+func TestWhoSeesMachinesOfProjects(t *testing.T) {
+	for name, test := range map[string]struct {
+		options             fake.Options
+		none, all, byItsOwn int
+	}{
+		"a user":                  {fake.Options{}, 1, 2, 0},
+		"a user before 4.18.1":    {fake.Options{ProjectsApart: true}, 1, 1, 0},
+		"an administrator":        {fake.Options{Admin: true}, 1, 2, 1},
+		"an administrator before": {fake.Options{Admin: true, ProjectsApart: true}, 1, 2, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, client := start(t, test.options)
+			c.AddVM(fake.VM{Name: "of-none"})
+			vm := c.AddVM(fake.VM{Name: "of-p", ProjectID: c.AddProject(fake.Project{Name: "p"}).ID})
+			count := func(scope cloudstack.Scope, query cloudstack.MachineQuery) int {
+				machines, err := client.ListVirtualMachines(bounded(t), scope, query)
+				require.NoError(t, err)
+				return len(machines)
+			}
+			require.Equal(t, test.none, count(noScope, cloudstack.MachineQuery{}), "no project is named")
+			require.Equal(t, test.all, count(cloudstack.Scope{ProjectID: "-1"}, cloudstack.MachineQuery{}), "all projects")
+			require.Equal(t, 1, count(cloudstack.Scope{ProjectID: vm.ProjectID}, cloudstack.MachineQuery{}), "its project is named")
+			require.Equal(t, test.byItsOwn, count(noScope, cloudstack.MachineQuery{IDs: []string{vm.ID}}), "by its id")
+			raw := sdk.NewClient(serve(t, c), fake.DefaultAPIKey, fake.DefaultSecretKey, false)
+			parameters := raw.VirtualMachine.NewListVirtualMachinesParams()
+			parameters.SetProjectid("-1")
+			answer, err := raw.VirtualMachine.ListVirtualMachines(parameters)
+			require.NoError(t, err)
+			require.Equal(t, 1, answer.Count, "all projects, without listall")
+		})
+	}
 }
 
 func TestTags(t *testing.T) {

@@ -74,13 +74,46 @@ func (c *CloudStack) checkScope(p parameters) *failure {
 	return nil
 }
 
-// asked tells whether an object of a project, or of none, is asked for. Those of a project are shown only where it is named, or -1 for
-// all projects; administrators are shown everything for -1.
-func (c *CloudStack) asked(p parameters, projectID string) bool {
-	if p["projectid"] == "-1" {
-		return c.options.Admin || projectID != ""
+// selection is what a list is asked for by ids, a zone and tags.
+type selection struct {
+	ids    map[string]bool
+	zoneID string
+	tags   map[string]string
+}
+
+// selection reads what a list is asked for, and refuses what is of nothing.
+func (c *CloudStack) selection(p parameters, known func(id string) bool) (selection, *failure) {
+	ids, refusal := c.wantedIDs(p, known)
+	if refusal != nil {
+		return selection{}, refusal
 	}
-	return p["projectid"] == projectID
+	zoneID := p["zoneid"]
+	if zoneID != "" && c.zones.get(zoneID) == nil {
+		return selection{}, unknownID("zoneid", zoneID)
+	}
+	if refusal := c.checkScope(p); refusal != nil {
+		return selection{}, refusal
+	}
+	tags, _, refusal := p.tags(true)
+	return selection{ids: ids, zoneID: zoneID, tags: tags}, refusal
+}
+
+// fits tells whether an object is asked for; zoneID is empty for what is in no zone.
+func (s selection) fits(id, zoneID string, tags map[string]string) bool {
+	return (s.ids == nil || s.ids[id]) && (s.zoneID == "" || zoneID == "" || zoneID == s.zoneID) && anyTag(tags, s.tags)
+}
+
+// asked tells whether an object of a project, or of none, is asked for. Those of a project are shown only where it is named, or -1 for all
+// projects, or to an administrator who has the id. With listall, -1 is for what is in no project too; for users since 4.18.1.
+// AccountManagerImpl.buildACLSearchParameters, https://github.com/apache/cloudstack/pull/7667
+func (c *CloudStack) asked(p parameters, projectID string) bool {
+	switch p["projectid"] {
+	case projectID:
+		return true
+	case "-1":
+		return projectID != "" || p["listall"] == "true" && (c.options.Admin || !c.options.ProjectsApart)
+	}
+	return p["projectid"] == "" && p["id"] != "" && c.options.Admin
 }
 
 // anyTag tells whether there is any of the tags that are wanted, or none is: they are ORed.
@@ -118,26 +151,19 @@ func describeTags(tags map[string]string, kind, id string) []object {
 }
 
 func (c *CloudStack) listVirtualMachines(p parameters) (object, *failure) {
-	ids, refusal := c.wantedIDs(p, func(id string) bool { return c.machines.get(id) != nil || c.removed[id] != nil })
+	wanted, refusal := c.selection(p, func(id string) bool { return c.machines.get(id) != nil || c.removed[id] != nil })
 	if refusal != nil {
-		return nil, refusal
-	}
-	tags, _, refusal := p.tags(true)
-	if refusal != nil {
-		return nil, refusal
-	}
-	if refusal := c.checkScope(p); refusal != nil {
 		return nil, refusal
 	}
 	var found []object
 	for _, m := range c.machines.all() {
 		gone := m.State == StateDestroyed || m.State == StateExpunging
 		switch {
-		case ids != nil && !ids[m.ID], gone && !c.options.Admin, !like(m.Name, p["name"]), !like(m.Name, p["keyword"]) && !like(m.DisplayName, p["keyword"]),
-			p["zoneid"] != "" && m.ZoneID != p["zoneid"], p["state"] != "" && p["state"] != m.State && (p["state"] != "Present" || gone),
+		case !wanted.fits(m.ID, m.ZoneID, m.Tags), gone && !c.options.Admin, !like(m.Name, p["name"]),
+			!like(m.Name, p["keyword"]) && !like(m.DisplayName, p["keyword"]), p["state"] != "" && p["state"] != m.State && (p["state"] != "Present" || gone),
 			p["templateid"] != "" && m.TemplateID != p["templateid"], p["networkid"] != "" && !slices.Contains(m.NetworkIDs, p["networkid"]),
 			p["affinitygroupid"] != "" && !slices.Contains(m.AffinityGroupIDs, p["affinitygroupid"]),
-			!c.asked(p, m.ProjectID), !anyTag(m.Tags, tags):
+			!c.asked(p, m.ProjectID):
 			continue
 		}
 		found = append(found, c.describeVM(m))
@@ -188,13 +214,13 @@ func (c *CloudStack) describeVM(m *VM) object {
 }
 
 func (c *CloudStack) listZones(p parameters) (object, *failure) {
-	ids, refusal := c.wantedIDs(p, func(id string) bool { return c.zones.get(id) != nil })
+	wanted, refusal := c.selection(p, func(id string) bool { return c.zones.get(id) != nil })
 	if refusal != nil {
 		return nil, refusal
 	}
 	var found []object
 	for _, zone := range c.zones.all() {
-		if ids != nil && !ids[zone.ID] || p["name"] != "" && zone.Name != p["name"] || zone.Disabled && !c.options.Admin {
+		if !wanted.fits(zone.ID, zone.ID, nil) || p["name"] != "" && zone.Name != p["name"] || zone.Disabled && !c.options.Admin {
 			continue
 		}
 		state := "Enabled"
@@ -210,26 +236,16 @@ func (c *CloudStack) listZones(p parameters) (object, *failure) {
 }
 
 func (c *CloudStack) listNetworks(p parameters) (object, *failure) {
-	ids, refusal := c.wantedIDs(p, func(id string) bool { return c.networks.get(id) != nil })
-	if refusal != nil {
-		return nil, refusal
-	}
-	if refusal := c.checkZone(p); refusal != nil {
-		return nil, refusal
-	}
-	if refusal := c.checkScope(p); refusal != nil {
-		return nil, refusal
-	}
-	tags, _, refusal := p.tags(true)
+	wanted, refusal := c.selection(p, func(id string) bool { return c.networks.get(id) != nil })
 	if refusal != nil {
 		return nil, refusal
 	}
 	var found []object
 	for _, network := range c.networks.all() {
 		switch {
-		case ids != nil && !ids[network.ID], p["zoneid"] != "" && network.ZoneID != p["zoneid"], !like(network.Name, p["keyword"]),
+		case !wanted.fits(network.ID, network.ZoneID, network.Tags), !like(network.Name, p["keyword"]),
 			p["canusefordeploy"] == "true" && network.NotDeployable, p["type"] != "" && !strings.EqualFold(network.Type, p["type"]),
-			p["vpcid"] != "" && network.VPCID != p["vpcid"], network.Type != "Shared" && !c.asked(p, network.ProjectID), !anyTag(network.Tags, tags):
+			p["vpcid"] != "" && network.VPCID != p["vpcid"], network.Type != "Shared" && !c.asked(p, network.ProjectID):
 			continue
 		}
 		one := object{
@@ -247,34 +263,18 @@ func (c *CloudStack) listNetworks(p parameters) (object, *failure) {
 	return c.page("network", found, p)
 }
 
-func (c *CloudStack) checkZone(p parameters) *failure {
-	if id := p["zoneid"]; id != "" && c.zones.get(id) == nil {
-		return unknownID("zoneid", id)
-	}
-	return nil
-}
-
 func (c *CloudStack) listTemplates(p parameters) (object, *failure) {
 	if p["templatefilter"] == "" {
 		return nil, missing("listtemplates", "templatefilter")
 	}
-	ids, refusal := c.wantedIDs(p, func(id string) bool { return c.templates.get(id) != nil })
-	if refusal != nil {
-		return nil, refusal
-	}
-	if refusal := c.checkZone(p); refusal != nil {
-		return nil, refusal
-	}
-	tags, _, refusal := p.tags(true)
+	wanted, refusal := c.selection(p, func(id string) bool { return c.templates.get(id) != nil })
 	if refusal != nil {
 		return nil, refusal
 	}
 	var found []object
 	for _, template := range c.templates.all() {
 		for _, zone := range c.zones.all() {
-			switch {
-			case !template.in(zone.ID), ids != nil && !ids[template.ID], p["zoneid"] != "" && zone.ID != p["zoneid"],
-				p["name"] != "" && template.Name != p["name"], !anyTag(template.Tags, tags):
+			if !template.in(zone.ID) || !wanted.fits(template.ID, zone.ID, template.Tags) || p["name"] != "" && template.Name != p["name"] {
 				continue
 			}
 			ready := !slices.Contains(template.NotReadyZoneIDs, zone.ID)
@@ -295,7 +295,7 @@ func (c *CloudStack) listTemplates(p parameters) (object, *failure) {
 }
 
 func (c *CloudStack) listServiceOfferings(p parameters) (object, *failure) {
-	ids, refusal := c.wantedIDs(p, func(id string) bool { return c.offerings.get(id) != nil })
+	wanted, refusal := c.selection(p, func(id string) bool { return c.offerings.get(id) != nil })
 	if refusal != nil {
 		return nil, refusal
 	}
@@ -306,7 +306,7 @@ func (c *CloudStack) listServiceOfferings(p parameters) (object, *failure) {
 			state = "Inactive"
 		}
 		switch {
-		case ids != nil && !ids[offering.ID], p["name"] != "" && offering.Name != p["name"], state != cmp.Or(p["state"], "Active"),
+		case !wanted.fits(offering.ID, "", nil), p["name"] != "" && offering.Name != p["name"], state != cmp.Or(p["state"], "Active"),
 			p["zoneid"] != "" && len(offering.ZoneIDs) > 0 && !slices.Contains(offering.ZoneIDs, p["zoneid"]):
 			continue
 		}
@@ -334,13 +334,13 @@ func (c *CloudStack) listServiceOfferings(p parameters) (object, *failure) {
 }
 
 func (c *CloudStack) listDiskOfferings(p parameters) (object, *failure) {
-	ids, refusal := c.wantedIDs(p, func(id string) bool { return c.diskOfferings.get(id) != nil })
+	wanted, refusal := c.selection(p, func(id string) bool { return c.diskOfferings.get(id) != nil })
 	if refusal != nil {
 		return nil, refusal
 	}
 	var found []object
 	for _, offering := range c.diskOfferings.all() {
-		if ids == nil || ids[offering.ID] {
+		if wanted.fits(offering.ID, "", nil) && (p["name"] == "" || offering.Name == p["name"]) {
 			found = append(found, object{"id": offering.ID, "name": offering.Name, "disksize": offering.SizeGiB, "iscustomized": offering.SizeGiB == 0})
 		}
 	}
@@ -348,20 +348,13 @@ func (c *CloudStack) listDiskOfferings(p parameters) (object, *failure) {
 }
 
 func (c *CloudStack) listSecurityGroups(p parameters) (object, *failure) {
-	ids, refusal := c.wantedIDs(p, func(id string) bool { return c.securityGroups.get(id) != nil })
-	if refusal != nil {
-		return nil, refusal
-	}
-	if refusal := c.checkScope(p); refusal != nil {
-		return nil, refusal
-	}
-	tags, _, refusal := p.tags(true)
+	wanted, refusal := c.selection(p, func(id string) bool { return c.securityGroups.get(id) != nil })
 	if refusal != nil {
 		return nil, refusal
 	}
 	var found []object
 	for _, group := range c.securityGroups.all() {
-		if ids != nil && !ids[group.ID] || p["securitygroupname"] != "" && group.Name != p["securitygroupname"] || !anyTag(group.Tags, tags) {
+		if !wanted.fits(group.ID, "", group.Tags) || p["securitygroupname"] != "" && group.Name != p["securitygroupname"] {
 			continue
 		}
 		found = append(found, object{
@@ -373,13 +366,13 @@ func (c *CloudStack) listSecurityGroups(p parameters) (object, *failure) {
 }
 
 func (c *CloudStack) listProjects(p parameters) (object, *failure) {
-	ids, refusal := c.wantedIDs(p, func(id string) bool { return c.projects.get(id) != nil })
+	wanted, refusal := c.selection(p, func(id string) bool { return c.projects.get(id) != nil })
 	if refusal != nil {
 		return nil, refusal
 	}
 	var found []object
 	for _, project := range c.projects.all() {
-		if ids == nil || ids[project.ID] {
+		if wanted.fits(project.ID, "", nil) {
 			found = append(found, object{"id": project.ID, "name": project.Name, "state": "Active"})
 		}
 	}

@@ -1,6 +1,7 @@
 package fake
 
 import (
+	"cmp"
 	"encoding/base64"
 	"fmt"
 	"maps"
@@ -190,15 +191,7 @@ func (c *CloudStack) expunge(m *VM, volumeIDs []string) {
 	m.State, m.placed = "Expunged", false
 	c.machines.remove(m.ID)
 	c.removed[m.ID] = m
-	for _, v := range c.volumes.all() {
-		switch {
-		case v.VMID != m.ID:
-		case v.Root || slices.Contains(volumeIDs, v.ID):
-			c.removeVolume(v.ID)
-		default:
-			v.VMID = ""
-		}
-	}
+	c.partFrom(m, volumeIDs, true)
 	if was != StateDestroyed && was != StateExpunging {
 		c.tell(eventGone, m)
 	}
@@ -333,14 +326,20 @@ func (c *CloudStack) order(p parameters, r *call) (*VM, []*Volume, *failure) {
 		return nil, nil, refusal
 	case size < 0 || size > 0 && size < template.SizeGiB:
 		return nil, nil, refuse(codeParameter, "Root disk size of %d GB is smaller than the template's %d GB", size, template.SizeGiB)
-	case size > 0:
-		m.RootDiskGiB = size
-	default:
-		m.RootDiskGiB = max(offering.RootDiskGiB, template.SizeGiB)
 	}
-	if id := p["overridediskofferingid"]; id != "" && c.diskOfferings.get(id) == nil {
-		return nil, nil, unknownID("overridediskofferingid", id)
+	// What an offering dictates takes priority over what is asked for. UserVmManagerImpl.configureCustomRootDiskSize
+	own := offering.RootDiskGiB
+	if id := p["overridediskofferingid"]; id != "" {
+		instead := c.diskOfferings.get(id)
+		switch {
+		case instead == nil:
+			return nil, nil, unknownID("overridediskofferingid", id)
+		case instead.SizeGiB == 0 && size == 0:
+			return nil, nil, refuse(codeParameter, "This disk offering requires a custom size specified")
+		}
+		own = instead.SizeGiB
 	}
+	m.RootDiskGiB = max(cmp.Or(own, size), template.SizeGiB)
 	disks, refusal := c.orderDisks(m, p)
 	if refusal != nil {
 		return nil, nil, refusal
@@ -445,9 +444,13 @@ func (c *CloudStack) orderGroups(m *VM, p parameters, zone *Zone) *failure {
 	return nil
 }
 
-// maxUserDataGet is how much user data a GET takes.
-const maxUserDataGet = 4096
+// maxUserDataGet and maxUserDataPost are the lengths from which on user data is too long for a GET and a POST.
+const (
+	maxUserDataGet  = 4096
+	maxUserDataPost = 1 << 20
+)
 
+// checkUserData counts as CloudStack does: the length in base64, never that of what it is decoded to.
 func (c *CloudStack) checkUserData(userData, method string) *failure {
 	if userData == "" {
 		return nil
@@ -456,9 +459,9 @@ func (c *CloudStack) checkUserData(userData, method string) *failure {
 	switch {
 	case err != nil || len(data) == 0:
 		return refuse(codeParameter, "User data should be base64 encoded")
-	case method == "GET" && len(data) > maxUserDataGet:
-		return refuse(codeParameter, "User data is too long for an http GET request")
-	case len(data) > c.options.MaxUserData:
+	case method == "GET" && len(userData) >= maxUserDataGet, len(userData) >= maxUserDataPost:
+		return refuse(codeParameter, "User data is too long for an http %s request", method)
+	case len(userData) > c.options.MaxUserData:
 		return refuse(codeParameter, "User data has exceeded vm.userdata.max.length : %d", c.options.MaxUserData)
 	}
 	return nil
@@ -709,15 +712,7 @@ func (c *CloudStack) destroyed(m *VM, expunge bool, volumeIDs []string) (object,
 	}
 	wasError := m.State == StateError
 	m.State, m.placed, m.Host = StateDestroyed, false, -1
-	for _, v := range c.volumes.all() {
-		switch {
-		case v.VMID != m.ID || v.Root:
-		case slices.Contains(volumeIDs, v.ID):
-			c.removeVolume(v.ID)
-		default:
-			v.VMID = "" // data disks are detached
-		}
-	}
+	c.partFrom(m, volumeIDs, false)
 	if !wasError {
 		c.tell(eventGone, m)
 	}

@@ -144,16 +144,13 @@ func (c *CloudStack) deleteTags(p parameters, r *call) (object, *failure) {
 }
 
 func (c *CloudStack) listAffinityGroups(p parameters) (object, *failure) {
-	ids, refusal := c.wantedIDs(p, func(id string) bool { return c.affinityGroups.get(id) != nil })
+	wanted, refusal := c.selection(p, func(id string) bool { return c.affinityGroups.get(id) != nil })
 	if refusal != nil {
-		return nil, refusal
-	}
-	if refusal := c.checkScope(p); refusal != nil {
 		return nil, refusal
 	}
 	var found []object
 	for _, group := range c.affinityGroups.all() {
-		if ids != nil && !ids[group.ID] || p["name"] != "" && group.Name != p["name"] || p["type"] != "" && group.Type != p["type"] ||
+		if !wanted.fits(group.ID, "", nil) || p["name"] != "" && group.Name != p["name"] || p["type"] != "" && group.Type != p["type"] ||
 			!c.asked(p, group.ProjectID) {
 			continue
 		}

@@ -2,6 +2,7 @@ package fake
 
 import (
 	"maps"
+	"slices"
 	"time"
 )
 
@@ -73,6 +74,19 @@ func (c *CloudStack) removeVolume(id string) {
 	c.removedVolumes[id] = true
 }
 
+// partFrom removes the root disk of a machine where that goes, and of its other disks those that are named; the rest is detached.
+func (c *CloudStack) partFrom(m *VM, volumeIDs []string, root bool) {
+	for _, v := range c.volumes.all() {
+		switch {
+		case v.VMID != m.ID || v.Root && !root:
+		case v.Root || slices.Contains(volumeIDs, v.ID):
+			c.removeVolume(v.ID)
+		default:
+			v.VMID = ""
+		}
+	}
+}
+
 func (c *CloudStack) deleteVolume(p parameters) (object, *failure) {
 	id := p["id"]
 	v := c.volumes.get(id)
@@ -94,15 +108,8 @@ func (c *CloudStack) listVolumes(p parameters) (object, *failure) {
 	if id := p["virtualmachineid"]; id != "" && c.machines.get(id) == nil && c.removed[id] == nil {
 		return nil, unknownID("virtualmachineid", id)
 	}
-	ids, refusal := c.wantedIDs(p, func(id string) bool { return c.volumes.get(id) != nil || c.removedVolumes[id] })
+	wanted, refusal := c.selection(p, func(id string) bool { return c.volumes.get(id) != nil || c.removedVolumes[id] })
 	if refusal != nil {
-		return nil, refusal
-	}
-	tags, _, refusal := p.tags(true)
-	if refusal != nil {
-		return nil, refusal
-	}
-	if refusal := c.checkScope(p); refusal != nil {
 		return nil, refusal
 	}
 	var found []object
@@ -112,8 +119,8 @@ func (c *CloudStack) listVolumes(p parameters) (object, *failure) {
 			kind = "ROOT"
 		}
 		switch {
-		case ids != nil && !ids[v.ID], p["virtualmachineid"] != "" && v.VMID != p["virtualmachineid"], p["type"] != "" && p["type"] != kind,
-			p["name"] != "" && v.Name != p["name"], p["zoneid"] != "" && v.ZoneID != p["zoneid"], !c.asked(p, v.ProjectID), !anyTag(v.Tags, tags):
+		case !wanted.fits(v.ID, v.ZoneID, v.Tags), p["virtualmachineid"] != "" && v.VMID != p["virtualmachineid"], p["type"] != "" && p["type"] != kind,
+			p["name"] != "" && v.Name != p["name"], !c.asked(p, v.ProjectID):
 			continue
 		}
 		one := object{

@@ -57,6 +57,9 @@ type Operator struct {
 
 	// CloudProvider is what core asks. It is not decorated.
 	CloudProvider *cloudprovider.CloudProvider
+
+	// wake has all CloudStackNodeClasses looked at.
+	wake chan struct{}
 }
 
 // New builds the provider. It panics where it cannot, as core does where its operator cannot be built; Build returns an error.
@@ -76,8 +79,8 @@ func Build(ctx context.Context, core *coreoperator.Operator) (context.Context, *
 	if err != nil {
 		return ctx, nil, err
 	}
-	built := &Operator{Operator: core, Client: client, Reachability: reachability.NewMonitor(client, core.Clock, o)}
-	watcher := credentials.NewWatcher(client, o, built.Reachability.Now)
+	built := &Operator{Operator: core, Client: client, Reachability: reachability.NewMonitor(client, core.Clock, o), wake: make(chan struct{}, 1)}
+	watcher := credentials.NewWatcher(client, o, built.credentialsChanged)
 	// What is wrong is logged, and may be put right while the controller runs.
 	_ = watcher.Load(ctx)
 	if err := core.Add(watcher); err != nil {
@@ -101,6 +104,15 @@ func Build(ctx context.Context, core *coreoperator.Operator) (context.Context, *
 	built.providers(o, bundle)
 	log.FromContext(ctx).Info("machines are marked with this cluster", "cluster", o.ClusterName, "uid", built.ClusterUID)
 	return ctx, built, nil
+}
+
+// credentialsChanged has looked at once at what other credentials may have put right.
+func (o *Operator) credentialsChanged() {
+	o.Reachability.Now()
+	select {
+	case o.wake <- struct{}{}:
+	default: // one that nobody has heard yet does for both
+	}
 }
 
 // newClient makes the client. It has no credentials yet.
@@ -164,7 +176,8 @@ func (o *Operator) providers(opts *options.Options, bundle []byte) {
 		Expunges: cloudprovider.ExpungePolicy(o.GetClient()), Clock: o.Clock,
 	})
 	o.CloudProvider = cloudprovider.New(o.Instances, o.InstanceTypes, o.GetClient(), o.EventRecorder, cloudprovider.Options{
-		ProviderIDFormat: opts.ProviderIDFormat, Overlays: o.InstanceTypeStore, Full: o.Affinity, Clock: o.Clock,
+		ProviderIDFormat: opts.ProviderIDFormat, Overlays: o.InstanceTypeStore, Full: o.Affinity,
+		RepairToleration: opts.NodeRepairToleration, Clock: o.Clock,
 	})
 }
 
@@ -177,6 +190,7 @@ func (o *Operator) Controllers(ctx context.Context) []controller.Controller {
 	}, controllers.Options{
 		ClusterName: opts.ClusterName, ClusterUID: o.ClusterUID, ProviderIDFormat: opts.ProviderIDFormat,
 		GarbageGrace: opts.GC.Grace, GarbageMaxDeletions: opts.GC.MaxDeletions, GarbageDryRun: opts.GC.DryRun,
+		Wake: o.wake,
 	})
 }
 

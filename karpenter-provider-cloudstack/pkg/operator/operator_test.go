@@ -219,6 +219,14 @@ func TestBuildUsesTheCredentials(t *testing.T) {
 	if _, err := built.Client.ListCapabilities(t.Context()); err != nil || key != "the-key" {
 		t.Errorf("the key is %q, %v", key, err)
 	}
+	select {
+	case <-built.wake:
+	default:
+		t.Error("credentials that are new have no CloudStackNodeClass looked at")
+	}
+	// Nobody listens while another leads.
+	built.credentialsChanged()
+	built.credentialsChanged()
 }
 
 func TestBuildFails(t *testing.T) {

@@ -1,11 +1,11 @@
 // Command bench measures the provider on this machine: how long pods wait for nodes, how many nodes there are in a minute, how many calls
-// to CloudStack a node costs and how many an idle cluster, and how much memory the provider takes. It does so with deployments that take
-// as long as those of a real CloudStack, and beside it with an emulated CloudStack that answers at once: the difference is CloudStack's,
-// the rest is the provider's, Karpenter core's and that of the control plane, all on this machine.
+// to CloudStack a node costs and how many an idle cluster, how much memory and how much of a core the provider takes, and how long its
+// answer takes when core asks for instance types. It does so with a CloudStack that takes as long as a real one, and beside it with one
+// that answers at once: the difference is CloudStack's, the rest is the provider's, Karpenter core's and that of the control plane, all on
+// this machine. Where a figure has a threshold in the suites of Karpenter core or of the provider for AWS, that is written beside it.
 package main
 
 import (
-	"bytes"
 	"context"
 	"flag"
 	"fmt"
@@ -20,38 +20,21 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/pkg/errors"
-	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/log"
-	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
-
-	csv1 "github.com/plantonhq/project-planton/karpenter-provider-cloudstack/pkg/apis/v1"
-	"github.com/plantonhq/project-planton/karpenter-provider-cloudstack/pkg/fake"
-	"github.com/plantonhq/project-planton/karpenter-provider-cloudstack/test/lab"
 )
 
-// name is the name of all that a measurement makes.
-const name = "bench"
-
-// patience is how long a phase may take.
-const patience = time.Hour
-
-// latency is how long deployments take.
+// latency is how long CloudStack takes.
 type latency struct {
-	name              string
+	name string
+	// shortest and longest are how long a deployment takes, all other jobs take a fifth of the shortest.
 	shortest, longest time.Duration
+	// request is how long each request takes.
+	request time.Duration
 }
 
 var latencies = []latency{
-	{"20-60 s", 20 * time.Second, 60 * time.Second},
-	{"none", 0, 0},
-}
-
-// load is what is measured.
-type load struct {
-	name string
-	pods int
-	// perNode has a node for each pod.
-	perNode bool
+	{"20-60 s", 20 * time.Second, 60 * time.Second, 100 * time.Millisecond},
+	{"none", 0, 0, 0},
 }
 
 func main() {
@@ -70,125 +53,127 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	provider := flags.String("provider", "bin/controller", "the provider's binary, as `make build` makes it")
 	pods := flags.Int("pods", 1000, "how many pods share nodes; 0 leaves it out")
 	nodes := flags.String("nodes", "500", "how many nodes with a pod each, comma separated; empty leaves it out")
-	idle := flags.Duration("idle", time.Minute, "how long the idle cluster is watched")
+	idle := flags.Duration("idle", 5*time.Minute,
+		"how long the idle cluster is watched, after a minute to settle: all that is looked at again is so within five minutes; 0 leaves it out")
+	alone := flags.String("machines", "500,2000", "how many machines are made without Kubernetes, comma separated; empty leaves it out")
+	types := flags.Bool("types", true, "whether the answer with instance types is measured")
+	patience := flags.Duration("patience", 40*time.Minute, "how long a phase may take")
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			return nil
 		}
 		return errors.WithStack(err)
 	}
-	var loads []load
-	if *pods > 0 {
-		loads = append(loads, load{fmt.Sprintf("%d pods share nodes", *pods), *pods, false})
+	loads, err := loadsOf(*pods, *nodes)
+	if err != nil {
+		return err
 	}
-	for _, text := range strings.FieldsFunc(*nodes, func(r rune) bool { return r == ',' }) {
-		count, err := strconv.Atoi(text)
-		if err != nil || count < 1 {
-			return errors.Errorf("-nodes %s: numbers greater than 0, comma separated", *nodes)
+	counts, err := numbers("machines", *alone)
+	if err != nil {
+		return err
+	}
+	if *types {
+		if err := instanceTypes(ctx, out); err != nil {
+			return err
 		}
+	}
+	if len(counts) > 0 {
+		if err := machinesAll(ctx, out, counts); err != nil {
+			return err
+		}
+	}
+	if len(loads) == 0 {
+		return nil
+	}
+	return measureAll(ctx, out, loads, func(load load, latency latency) (result, error) {
+		watched := *idle
+		// CloudStack's latency changes nothing about what an idle cluster asks, and pods that share nodes are no other idle cluster.
+		if !load.perNode || latency != latencies[0] {
+			watched = 0
+		}
+		return measure(ctx, plan{provider: *provider, load: load, latency: latency, idle: watched, patience: *patience})
+	})
+}
+
+func loadsOf(pods int, nodes string) ([]load, error) {
+	var loads []load
+	if pods > 0 {
+		loads = append(loads, load{fmt.Sprintf("%d pods share nodes", pods), pods, false})
+	}
+	counts, err := numbers("nodes", nodes)
+	for _, count := range counts {
 		loads = append(loads, load{fmt.Sprintf("%d nodes with a pod each", count), count, true})
 	}
+	return loads, err
+}
 
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(table, "load\tdeploy jobs\tnodes\tall bound\tnodes/min\tcalls/node created\tidle calls/min\tcalls/node deleted\tall gone\tmemory")
+// numbers reads the value of a flag that has numbers.
+func numbers(flag, text string) ([]int, error) {
+	var numbers []int
+	for _, one := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' }) {
+		number, err := strconv.Atoi(one)
+		if err != nil || number < 1 {
+			return nil, errors.Errorf("-%s %s: numbers greater than 0, comma separated", flag, text)
+		}
+		numbers = append(numbers, number)
+	}
+	return numbers, nil
+}
+
+// measureAll measures the loads, each with each latency, and prints what came of those that were measured, even if one was not.
+func measureAll(ctx context.Context, out io.Writer, loads []load, measure func(load, latency) (result, error)) error {
+	var results []result
+	var failed error
 	for _, load := range loads {
 		for _, latency := range latencies {
-			row, err := measure(ctx, *provider, load, latency, *idle)
-			if err != nil {
-				return errors.Wrapf(err, "%s, deploy jobs %s", load.name, latency.name)
+			if failed != nil || ctx.Err() != nil {
+				break
 			}
-			_, _ = fmt.Fprintf(table, "%s\t%s\t%s\n", load.name, latency.name, row)
-			_, _ = fmt.Fprintf(os.Stderr, "done: %s, deploy jobs %s\n", load.name, latency.name)
+			began := time.Now()
+			one, err := measure(load, latency)
+			if err != nil {
+				failed = errors.Wrapf(err, "%s, latency %s", load.name, latency.name)
+				break
+			}
+			results = append(results, one)
+			_, _ = fmt.Fprintf(os.Stderr, "done in %s: %s, latency %s\n", time.Since(began).Round(time.Second), load.name, latency.name)
 		}
 	}
-	return errors.WithStack(table.Flush())
+	if err := report(out, results); err != nil {
+		return err
+	}
+	return failed
 }
 
-// measure measures a load in a lab of its own.
-func measure(ctx context.Context, provider string, load load, latency latency, idle time.Duration) (string, error) {
-	cloud := fake.Default(fake.Options{JobLatency: fake.Between(latency.shortest, latency.longest), KeepRequests: 1 << 20})
-	l, err := lab.Start(ctx, lab.Options{Provider: provider, Cloud: cloud, Environment: []string{
-		// What it is delivered with, where a lab is quicker.
-		"BATCH_IDLE_DURATION=1s", "BATCH_MAX_DURATION=10s",
-	}})
-	if err != nil {
-		return "", err
+// report prints the figures (memory and cores are the provider's, others are the cores that other work on the machine took while nodes were
+// made), the commands behind the numbers of calls, and how the figures compare with thresholds.
+func report(out io.Writer, results []result) error {
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(table, "load\tlatency\tnodes\tall bound\tnodes/min\tcalls/node created\tcalls/node deleted\tall gone\tmemory\tcores\tothers")
+	for _, r := range results {
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%d\t%.0f s\t%.0f\t%.1f\t%.1f\t%.0f s\t%.0f MB\t%.2f\t%.2f\n", r.load.name, r.latency.name, r.nodes, r.up.Seconds(),
+			float64(r.nodes)/r.up.Minutes(), r.perNode(r.creating), r.perNode(r.deleting), r.down.Seconds(), r.memory, r.cores, r.others)
 	}
-	defer l.Stop()
-	if err := l.StartProvider(); err != nil {
-		return "", err
+	_, _ = fmt.Fprintln(table, "\nload\tlatency\tphase\tcalls\tby command")
+	for _, r := range results {
+		row := func(phase, total string, commands calls) {
+			_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", r.load.name, r.latency.name, phase, total, commands)
+		}
+		row("creating", strconv.Itoa(r.creating.sum()), r.creating)
+		row("the minute after", strconv.Itoa(r.settling.sum()), r.settling)
+		if r.idle > 0 {
+			row("idle", fmt.Sprintf("%.1f/min", float64(r.resting.sum())/r.idle.Minutes()), r.resting)
+		}
+		row("deleting", strconv.Itoa(r.deleting.sum()), r.deleting)
 	}
-	pool, cpu := lab.NodePool(name, name), "100m"
-	if load.perNode {
-		cpu = "1100m"
-		pool.Spec.Template.Spec.Requirements = append(pool.Spec.Template.Spec.Requirements, karpv1.NodeSelectorRequirementWithMinValues{
-			Key: csv1.LabelInstanceCPU, Operator: corev1.NodeSelectorOpIn, Values: []string{"2"},
-		})
+	if err := table.Flush(); err != nil {
+		return errors.WithStack(err)
 	}
-	if err := l.Apply(ctx, lab.NodeClass(name), pool); err != nil {
-		return "", err
-	}
-	if err := l.NodeClassReady(ctx, name, patience); err != nil {
-		return "", err
-	}
-
-	cloud.ResetRequests()
-	start := time.Now()
-	if err := l.CreatePods(ctx, name, load.pods, lab.PodSpec(name, cpu, "128Mi")); err != nil {
-		return "", err
-	}
-	full, err := l.Until(ctx, patience, name, func(c lab.Count) bool { return c.Bound == load.pods && c.Registered == c.Claims })
-	if err != nil {
-		return "", err
-	}
-	up, created := time.Since(start), calls(cloud)
-	memory, err := residentMiB(l.ProviderPid())
-	if err != nil {
-		return "", err
-	}
-
-	cloud.ResetRequests()
-	select {
-	case <-ctx.Done():
-		return "", errors.WithStack(ctx.Err())
-	case <-time.After(idle):
-	}
-	resting := calls(cloud)
-
-	cloud.ResetRequests()
-	start = time.Now()
-	if err := l.DeletePods(ctx, name); err != nil {
-		return "", err
-	}
-	if _, err := l.Until(ctx, patience, name, func(c lab.Count) bool { return c == lab.Count{} }); err != nil {
-		return "", err
-	}
-	down, deleted := time.Since(start), calls(cloud)
-	nodes := float64(full.Nodes)
-	return fmt.Sprintf("%d\t%.0f s\t%.0f\t%.1f\t%.1f\t%.1f\t%.0f s\t%d MiB", full.Nodes, up.Seconds(), nodes/up.Minutes(), created/nodes,
-		resting/idle.Minutes(), deleted/nodes, down.Seconds(), memory), nil
-}
-
-// calls is how many requests there were.
-func calls(cloud *fake.CloudStack) float64 {
-	sum := 0
-	for _, count := range cloud.Counts() {
-		sum += count
-	}
-	return float64(sum)
-}
-
-// residentMiB is the memory of a process that is in use, as Linux tells it.
-func residentMiB(pid int) (int, error) {
-	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		return 0, errors.Wrap(err, "reading how much memory the provider takes")
-	}
-	for line := range bytes.Lines(raw) {
-		if fields := strings.Fields(string(line)); len(fields) > 1 && fields[0] == "VmRSS:" {
-			kib, err := strconv.Atoi(fields[1])
-			return kib / 1024, errors.WithStack(err)
+	_, _ = fmt.Fprintln(out)
+	for _, r := range results {
+		for _, line := range verdicts(r) {
+			_, _ = fmt.Fprintln(out, line)
 		}
 	}
-	return 0, errors.New("Linux does not tell how much memory the provider takes")
+	return nil
 }

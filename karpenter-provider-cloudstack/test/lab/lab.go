@@ -8,6 +8,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -35,6 +37,10 @@ type Options struct {
 	Cloud *fake.CloudStack
 	// JoinDelay is the time between a machine that runs and its node. Default: none.
 	JoinDelay time.Duration
+	// Kubelet changes what the kubelets of the machines do. Nil: nothing.
+	Kubelet func(*kubelet.Options)
+	// WatchAPI has the requests of the provider to the API server go through the lab, for OnAPIRequest.
+	WatchAPI bool
 	// Output gets a line for each step. Nil: none.
 	Output io.Writer
 }
@@ -47,6 +53,8 @@ type Lab struct {
 	Client client.Client
 	// Cloud is the emulated CloudStack.
 	Cloud *fake.CloudStack
+	// Kubelet plays the kubelets of the machines.
+	Kubelet *kubelet.Kubelet
 	// Directory has the logs.
 	Directory string
 
@@ -56,6 +64,10 @@ type Lab struct {
 	provider atomic.Pointer[process.Process]
 	cancel   context.CancelFunc
 	kubelet  chan error
+	gateway  *gateway
+
+	mu       sync.Mutex
+	replicas []*Replica
 }
 
 // Start starts everything but the provider. It returns a MissingError of controlplane where programs have not been built.
@@ -95,10 +107,17 @@ func (l *Lab) start(ctx context.Context, planes controlplane.Options) (err error
 	if err != nil {
 		return errors.Wrap(err, "making a client for the kubelets")
 	}
-	k := kubelet.New(clients, l.Cloud, kubelet.Options{Kwok: true, JoinDelay: func(fake.VM) time.Duration { return l.options.JoinDelay }})
+	kubelets := kubelet.Options{Kwok: true, JoinDelay: func(fake.VM) time.Duration { return l.options.JoinDelay }}
+	if l.options.Kubelet != nil {
+		l.options.Kubelet(&kubelets)
+	}
+	l.Kubelet = kubelet.New(clients, l.Cloud, kubelets)
 	ctx, l.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	go func() { l.kubelet <- k.Start(ctx) }()
-	return nil
+	go func() { l.kubelet <- l.Kubelet.Start(ctx) }()
+	if l.options.WatchAPI {
+		l.gateway, err = startGateway(l.ControlPlane, filepath.Join(l.Directory, "provider.kubeconfig"))
+	}
+	return err
 }
 
 func (l *Lab) credentials() string { return filepath.Join(l.Directory, "credentials") }
@@ -117,9 +136,21 @@ func (l *Lab) writeCredentials() error {
 
 // StartProvider starts the provider, again after KillProvider.
 func (l *Lab) StartProvider() error {
-	environment := append([]string{
+	p, err := process.Start(process.Options{
+		Name: "the provider", Path: l.options.Provider, Env: l.environment(), LogFile: l.ProviderLog(),
+	})
+	if err != nil {
+		return err
+	}
+	l.provider.Store(p)
+	return nil
+}
+
+// environment is that of a provider.
+func (l *Lab) environment() []string {
+	return append([]string{
 		"HOME=" + l.Directory, "PATH=" + os.Getenv("PATH"),
-		"KUBECONFIG=" + l.ControlPlane.Kubeconfig, "CLUSTER_NAME=" + ClusterName, "SYSTEM_NAMESPACE=default",
+		"KUBECONFIG=" + l.kubeconfig(), "CLUSTER_NAME=" + ClusterName, "SYSTEM_NAMESPACE=default",
 		"CLOUDSTACK_CREDENTIALS_DIR=" + l.credentials(),
 		// Ports that happen to be free: nothing asks for them here.
 		"METRICS_PORT=0", "HEALTH_PROBE_PORT=0",
@@ -128,12 +159,6 @@ func (l *Lab) StartProvider() error {
 		// The pods of a lab come all at once: there is nothing to wait for.
 		"BATCH_IDLE_DURATION=200ms", "BATCH_MAX_DURATION=2s",
 	}, l.options.Environment...)
-	p, err := process.Start(process.Options{Name: "the provider", Path: l.options.Provider, Env: environment, LogFile: l.ProviderLog()})
-	if err != nil {
-		return err
-	}
-	l.provider.Store(p)
-	return nil
 }
 
 // ProviderLog is the log of the provider, all its lives in one file.
@@ -159,6 +184,13 @@ func (l *Lab) Err() error {
 		return errors.Errorf("the kubelets ended on their own: %v", err)
 	default:
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, r := range l.replicas {
+		if err := r.Err(); err != nil {
+			return err
+		}
+	}
 	if p := l.provider.Load(); p != nil {
 		return p.Err()
 	}
@@ -167,17 +199,34 @@ func (l *Lab) Err() error {
 
 // Tails are the ends of the logs that tell why something does not happen.
 func (l *Lab) Tails() string {
-	return fmt.Sprintf("the end of the provider's log:\n%s", process.Tail(l.ProviderLog()))
+	var tails []string
+	if l.provider.Load() != nil {
+		tails = append(tails, "the end of the provider's log:\n"+process.Tail(l.ProviderLog()))
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, r := range l.replicas {
+		tails = append(tails, fmt.Sprintf("the end of %s:\n%s", r.Log, process.Tail(r.Log)))
+	}
+	return strings.Join(tails, "\n")
 }
 
 // Stop ends everything, and removes the logs. Called again, it does nothing.
 func (l *Lab) Stop() {
 	l.KillProvider()
+	l.mu.Lock()
+	for _, r := range l.replicas {
+		r.Kill()
+	}
+	l.mu.Unlock()
 	if l.cancel != nil {
 		l.cancel()
 	}
 	if l.closeAPI != nil {
 		l.closeAPI()
+	}
+	if l.gateway != nil {
+		l.gateway.stop()
 	}
 	if l.ControlPlane != nil {
 		l.ControlPlane.Stop()

@@ -131,18 +131,28 @@ func ready(node *corev1.Node) bool {
 
 // Until waits until the counts are as they should be. The error has the last counts and the end of the provider's log.
 func (l *Lab) Until(ctx context.Context, timeout time.Duration, nodePool string, met func(Count) bool) (Count, error) {
+	return l.UntilEvery(ctx, 200*time.Millisecond, timeout, nodePool, met)
+}
+
+// UntilEvery is Until with a pause between two looks: to look at thousands of objects all the time is work for the control plane.
+func (l *Lab) UntilEvery(ctx context.Context, pause, timeout time.Duration, nodePool string, met func(Count) bool) (Count, error) {
 	var last Count
+	var failed error
 	// Requests have the caller's context: one that the timeout cuts off would hide what was waited for.
-	err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, timeout, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, pause, timeout, true, func(context.Context) (bool, error) {
 		if err := l.Err(); err != nil {
 			return false, err
 		}
+		// An API server that has too much to do may do better next time; one that has ended is told of above.
 		now, err := l.Count(ctx, nodePool)
-		if err != nil {
-			return false, err
+		if failed = err; err != nil {
+			return false, ctx.Err()
 		}
 		last = now
 		return met(now), nil
 	})
+	if wait.Interrupted(err) && failed != nil {
+		err = failed
+	}
 	return last, errors.Wrapf(err, "last there were %s; %s\nfor", last, l.Tails())
 }

@@ -371,8 +371,8 @@ type KubeletConfiguration struct {
 	// +kubebuilder:validation:XValidation:rule="self.all(x, x in ['cpu', 'memory', 'ephemeral-storage', 'pid'])",message="cpu, memory, ephemeral-storage and pid can be kept"
 	// +optional
 	SystemReserved map[string]string `json:"systemReserved,omitempty"`
-	// EvictionHard are the amounts below which pods are evicted, such as memory.available: 100Mi or 5%. Default: memory.available 100Mi,
-	// nodefs.available 10%.
+	// EvictionHard are the amounts below which pods are evicted, such as memory.available: 100Mi or 5%. Thresholds that are not named
+	// have the defaults of the kubelet: memory.available 100Mi, nodefs.available 10%, and those of images and inodes.
 	// +kubebuilder:validation:XValidation:rule="self.all(x, x in ['memory.available', 'nodefs.available', 'nodefs.inodesFree', 'imagefs.available', 'imagefs.inodesFree', 'pid.available'])",message="this is no signal of the kubelet"
 	// +optional
 	EvictionHard map[string]string `json:"evictionHard,omitempty"`
@@ -384,18 +384,20 @@ type KubeletConfiguration struct {
 
 // RootDisk is the disk that the template is copied to.
 type RootDisk struct {
-	// SizeGiB is its size in GiB. Default: that of the offering, else that of the template.
+	// SizeGiB is its size in GiB, where its offering leaves it open: CloudStack holds to the size of an offering, whatever is asked for.
+	// Default: that of the template.
 	// +kubebuilder:validation:Minimum=1
 	// +optional
 	SizeGiB *int64 `json:"sizeGiB,omitempty"`
-	// DiskOfferingID is the id of a disk offering that takes the place of that of the service offering.
+	// DiskOfferingID is the id, or the name, of a disk offering that takes the place of that of the service offering. One without a size
+	// of its own needs sizeGiB.
 	// +optional
 	DiskOfferingID string `json:"diskOfferingID,omitempty"`
 }
 
 // DataDisk is a further disk.
 type DataDisk struct {
-	// DiskOfferingID is the id of its disk offering.
+	// DiskOfferingID is the id, or the name, of its disk offering.
 	// +kubebuilder:validation:MinLength=1
 	DiskOfferingID string `json:"diskOfferingID"`
 	// SizeGiB is its size in GiB, for disk offerings without one.

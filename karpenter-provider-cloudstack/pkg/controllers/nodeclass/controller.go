@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	controllerruntime "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -25,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/karpenter/pkg/events"
 	"sigs.k8s.io/karpenter/pkg/operator/injection"
@@ -86,11 +88,15 @@ type Controller struct {
 	kubeClient client.Client
 	recorder   events.Recorder
 	providers  Providers
+	wake       <-chan struct{}
 }
 
-// NewController makes a controller. The client needs the index of NodeClaims by their class, as that of Karpenter core has it.
-func NewController(clk clock.PassiveClock, kubeClient client.Client, recorder events.Recorder, providers Providers) *Controller {
-	return &Controller{clock: clk, kubeClient: kubeClient, recorder: recorder, providers: providers}
+// NewController makes a controller. The client needs the index of NodeClaims by their class, as that of Karpenter core has it. Whenever
+// something comes through wake, which may be nil, all CloudStackNodeClasses are looked at, as when the credentials have changed.
+func NewController(
+	clk clock.PassiveClock, kubeClient client.Client, recorder events.Recorder, providers Providers, wake <-chan struct{},
+) *Controller {
+	return &Controller{clock: clk, kubeClient: kubeClient, recorder: recorder, providers: providers, wake: wake}
 }
 
 // Name is the name of the controller.
@@ -208,6 +214,29 @@ func ignoreRaces(err error) (reconcile.Result, error) {
 	return reconcile.Result{}, err
 }
 
+// wakeUp puts all CloudStackNodeClasses into the queue whenever something comes through wake, until the context ends. It does not wait for
+// that.
+func (c *Controller) wakeUp(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	go func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-c.wake:
+			}
+			nodeClasses := &csv1.CloudStackNodeClassList{}
+			if err := c.kubeClient.List(ctx, nodeClasses); err != nil {
+				log.FromContext(ctx).Error(err, "CloudStackNodeClasses are looked at later than they could be")
+				continue
+			}
+			for i := range nodeClasses.Items {
+				queue.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&nodeClasses.Items[i])})
+			}
+		}
+	}()
+	return nil
+}
+
 // Register has the controller started by the manager.
 func (c *Controller) Register(_ context.Context, m manager.Manager) error {
 	kind := object.GVK(&csv1.CloudStackNodeClass{}).GroupKind()
@@ -228,6 +257,7 @@ func (c *Controller) Register(_ context.Context, m manager.Manager) error {
 			DeleteFunc:  func(event.DeleteEvent) bool { return true },
 			GenericFunc: func(event.GenericEvent) bool { return false },
 		})).
+		WatchesRawSource(source.Func(c.wakeUp)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: concurrent}).
 		Complete(reconcile.AsReconciler(m.GetClient(), c))
 	return errors.Wrap(err, "register the controller nodeclass")

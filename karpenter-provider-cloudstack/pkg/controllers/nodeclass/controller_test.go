@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/util/workqueue"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -89,6 +90,7 @@ type rig struct {
 	client   client.Client
 	clock    *clocktesting.FakePassiveClock
 	recorder *recorder
+	wake     chan struct{}
 	c        *Controller
 	writes   int
 }
@@ -106,7 +108,7 @@ func index(builder *fake.ClientBuilder) *fake.ClientBuilder {
 
 func newRig(t *testing.T, objects ...client.Object) *rig {
 	t.Helper()
-	r := &rig{T: t, world: &world{names: []string{"small", "large"}}, clock: clocktesting.NewFakePassiveClock(time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)), recorder: &recorder{}}
+	r := &rig{T: t, world: &world{names: []string{"small", "large"}}, clock: clocktesting.NewFakePassiveClock(time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)), recorder: &recorder{}, wake: make(chan struct{})}
 	r.client = index(fake.NewClientBuilder().WithScheme(scheme.Scheme)).WithObjects(objects...).
 		WithStatusSubresource(&csv1.CloudStackNodeClass{}, &karpv1.NodeClaim{}).
 		WithInterceptorFuncs(interceptor.Funcs{
@@ -119,7 +121,7 @@ func newRig(t *testing.T, objects ...client.Object) *rig {
 				return c.SubResource(name).Patch(ctx, o, p, options...)
 			},
 		}).Build()
-	r.c = NewController(r.clock, r.client, r.recorder, Providers{zones{r.world}, networks{r.world}, templates{r.world}, offerings{r.world}, boot{r.world}})
+	r.c = NewController(r.clock, r.client, r.recorder, Providers{zones{r.world}, networks{r.world}, templates{r.world}, offerings{r.world}, boot{r.world}}, r.wake)
 	return r
 }
 
@@ -254,7 +256,7 @@ func TestFaults(t *testing.T) {
 		"no network":           {func(w *world) { w.networks = selector.Errorf("NotFound", "no network") }, csv1.ConditionNetworksReady, "False", "NotFound", "False", "NetworksNotReady", false},
 		"no group":             {func(w *world) { w.groups = selector.Errorf("NotFound", "no group") }, csv1.ConditionSecurityGroupsReady, "False", "NotFound", "False", "SecurityGroupsNotReady", false},
 		"template not ready":   {func(w *world) { w.templates = selector.Errorf("NotUsable", "not ready") }, csv1.ConditionTemplatesReady, "False", "NotUsable", "False", "TemplatesNotReady", false},
-		"no offering":          {func(w *world) { w.names = nil }, csv1.ConditionOfferingsReady, "False", "NotFound", "False", "OfferingsNotReady", false},
+		"no offering":          {func(w *world) { w.offerings = selector.Errorf("NotFound", "no offering") }, csv1.ConditionOfferingsReady, "False", "NotFound", "False", "OfferingsNotReady", false},
 		"missing Secret":       {func(w *world) { w.bootstrap = &bootstrap.Error{Reason: "SecretNotFound", Message: "no Secret"} }, csv1.ConditionBootstrapReady, "False", "SecretNotFound", "False", "BootstrapNotReady", false},
 		"API server away": {func(w *world) {
 			w.bootstrap = &bootstrap.Error{Reason: "APIServerUnavailable", Message: "x", Transient: true}
@@ -376,6 +378,45 @@ func TestHashOfAnotherVersion(t *testing.T) {
 	}
 	if changed.Annotations[csv1.AnnotationNodeClassHash] == hash || a.Annotations[csv1.AnnotationNodeClassHash] != hash {
 		t.Errorf("NodeClass %v, NodeClaim %v", changed.Annotations, a.Annotations)
+	}
+}
+
+// Credentials that are put right have all NodeClasses looked at, and not only after a while.
+func TestWake(t *testing.T) {
+	second := newNodeClass()
+	second.Name, second.UID = "second", "u2"
+	r := newRig(t, newNodeClass(), second)
+	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+	defer queue.ShutDown()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	fails := true
+	r.c.kubeClient = interceptor.NewClient(r.client.(client.WithWatch), interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+			if fails {
+				fails = false
+				return errors.New("no answer")
+			}
+			return c.List(ctx, list, options...)
+		},
+	})
+	if err := r.c.wakeUp(ctx, queue); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the first time, the API server does not answer
+		select {
+		case r.wake <- struct{}{}:
+		case <-ctx.Done():
+			t.Fatal("nobody listens")
+		}
+	}
+	got := map[string]bool{}
+	for range 2 {
+		request, _ := queue.Get()
+		got[request.Name] = true
+	}
+	if !got["default"] || !got["second"] {
+		t.Errorf("%v", got)
 	}
 }
 

@@ -101,10 +101,6 @@ func (c *Controller) resolve(ctx context.Context, nodeClass *csv1.CloudStackNode
 	})
 	run(csv1.ConditionOfferingsReady, true, func() error {
 		offerings, err := c.providers.Offerings.Offerings(ctx, nodeClass)
-		if err == nil && len(offerings) == 0 {
-			err = selector.Errorf(selector.ReasonNotFound, "spec.serviceOfferingSelectorTerms select no service offering: "+
-				"change them, or customOffering where the offerings have no size")
-		}
 		if err == nil {
 			names := lo.Map(offerings, func(o *cloudstack.ServiceOffering, _ int) string { return o.Name })
 			slices.Sort(names)

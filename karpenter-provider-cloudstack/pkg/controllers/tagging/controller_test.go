@@ -108,7 +108,9 @@ func newRig(t *testing.T, objects ...client.Object) *rig {
 	r := &rig{T: t, cloud: &cloud{volumes: map[string]*cloudstack.Volume{}}}
 	r.client = fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
 		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, options ...client.PatchOption) error {
+			r.mu.Lock()
 			r.writes++
+			r.mu.Unlock()
 			return c.Patch(ctx, o, p, options...)
 		},
 	}).Build()

@@ -1,9 +1,10 @@
 // Package kubelet plays what machines of an emulated CloudStack would do if they were real: each that runs joins the cluster as a node, as
-// its user data says, and the cloud controller manager labels it and deletes it when the machine is gone. kwok, a process of its own, may
-// keep the nodes alive and run their pods.
+// its user data says, and the cloud controller manager initialises it and deletes it when the machine is gone. kwok, a process of its own,
+// may keep the nodes alive and run their pods.
 package kubelet
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"math"
@@ -46,6 +47,11 @@ const leaseSeconds = 40
 type Options struct {
 	// JoinDelay is how long after its machine runs a node joins. Default: no time.
 	JoinDelay func(fake.VM) time.Duration
+	// CloudControllerDelay has nodes join in two steps, as with --cloud-provider=external. First the kubelet registers its node with the taint
+	// node.cloudprovider.kubernetes.io/uninitialized, and with what its user data says only. That long after, the cloud controller manager
+	// sets the provider id where there is none, and the labels of zone, region and instance type, and takes the taint away. Nil: nodes join
+	// with all of that at once.
+	CloudControllerDelay func(fake.VM) time.Duration
 	// Kwok leaves leases to kwok, and has nodes annotated for it. kwok does not touch a node whose lease another holds.
 	Kwok bool
 	// ProviderID is the provider id of a machine whose user data does not tell it. Default: as the cloud controller manager has it.
@@ -83,6 +89,8 @@ type machine struct {
 	gone    time.Time
 	joined  bool
 	stopped bool
+	// initialize is when the cloud controller manager looks at the node; zero when it has, or never does.
+	initialize time.Time
 }
 
 // New makes a Kubelet. Start has it play.
@@ -266,9 +274,19 @@ func (k *Kubelet) locked(change func()) {
 // running has the node of a machine that runs join, or be ready again.
 func (k *Kubelet) running(ctx context.Context, m *machine, vm fake.VM) error {
 	k.mu.Lock()
-	joined, stopped, delay := m.joined, m.stopped, time.Until(m.due)
+	joined, stopped, delay, initialize := m.joined, m.stopped, time.Until(m.due), m.initialize
 	k.mu.Unlock()
 	switch {
+	case joined && !initialize.IsZero():
+		if delay := time.Until(initialize); delay > 0 {
+			k.queue.AddAfter(vm.ID, delay)
+			return nil
+		}
+		if err := k.initialize(ctx, vm); client.IgnoreNotFound(err) != nil {
+			return err
+		}
+		k.locked(func() { m.initialize = time.Time{} })
+		return k.running(ctx, m, vm)
 	case joined && stopped:
 		if err := k.SetReady(ctx, vm.Name, corev1.ConditionTrue); client.IgnoreNotFound(err) != nil {
 			return err
@@ -284,7 +302,13 @@ func (k *Kubelet) running(ctx context.Context, m *machine, vm fake.VM) error {
 	if err := k.join(ctx, vm); err != nil {
 		return err
 	}
-	k.locked(func() { m.joined = true })
+	if k.options.CloudControllerDelay == nil {
+		k.locked(func() { m.joined = true })
+		return nil
+	}
+	initialize = time.Now().Add(k.options.CloudControllerDelay(vm))
+	k.locked(func() { m.joined, m.initialize = true, initialize })
+	k.queue.Add(vm.ID)
 	return nil
 }
 
@@ -293,7 +317,6 @@ func (k *Kubelet) join(ctx context.Context, vm fake.VM) error {
 	if err != nil {
 		return err
 	}
-	providerID := node.Spec.ProviderID
 	if err := k.kube.Create(ctx, node); err != nil {
 		if !apierrors.IsAlreadyExists(err) {
 			return errors.Wrap(err, "create the node")
@@ -301,7 +324,7 @@ func (k *Kubelet) join(ctx context.Context, vm fake.VM) error {
 		if err := k.kube.Get(ctx, types.NamespacedName{Name: vm.Name}, node); err != nil {
 			return errors.Wrap(err, "read the node")
 		}
-		if node.Spec.ProviderID != providerID {
+		if !k.isOf(node, vm) {
 			return errors.Errorf("the node %s is of another machine", vm.Name)
 		}
 	}
@@ -316,7 +339,49 @@ func (k *Kubelet) join(ctx context.Context, vm fake.VM) error {
 
 var notAlphanumeric = regexp.MustCompile(`[^a-zA-Z0-9]`)
 
-// node is the node of a machine: what its kubelet registers, and what the cloud controller manager adds.
+// isOf tells whether a node is that of a machine, and not of one of the same name.
+func (k *Kubelet) isOf(node *corev1.Node, vm fake.VM) bool {
+	if node.Spec.ProviderID == "" {
+		return node.Status.NodeInfo.SystemUUID == vm.ID
+	}
+	told, err := ParseUserData(vm.UserData)
+	return err == nil && node.Spec.ProviderID == cmp.Or(told.providerID(vm.ID), k.options.ProviderID(vm))
+}
+
+// uninitialized is the taint of nodes that the cloud controller manager has not looked at.
+var uninitialized = corev1.Taint{Key: "node.cloudprovider.kubernetes.io/uninitialized", Value: "true", Effect: corev1.TaintEffectNoSchedule}
+
+// initialize does with a node what the cloud controller manager does.
+func (k *Kubelet) initialize(ctx context.Context, vm fake.VM) error {
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		node := &corev1.Node{}
+		if err := k.kube.Get(ctx, types.NamespacedName{Name: vm.Name}, node); err != nil {
+			return err
+		}
+		if !k.isOf(node, vm) {
+			return nil
+		}
+		before := node.DeepCopy()
+		k.ofCloud(node, vm)
+		node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(one corev1.Taint) bool { return one.MatchTaint(&uninitialized) })
+		return k.kube.Patch(ctx, node, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	})
+	return errors.Wrap(err, "initialize the node")
+}
+
+// ofCloud sets what the cloud knows of a node.
+func (k *Kubelet) ofCloud(node *corev1.Node, vm fake.VM) {
+	node.Spec.ProviderID = cmp.Or(node.Spec.ProviderID, k.options.ProviderID(vm))
+	if node.Labels == nil {
+		node.Labels = map[string]string{}
+	}
+	maps.Copy(node.Labels, map[string]string{
+		corev1.LabelTopologyZone: vm.ZoneName, corev1.LabelTopologyRegion: vm.ZoneName,
+		corev1.LabelInstanceTypeStable: notAlphanumeric.ReplaceAllString(vm.OfferingName, ""),
+	})
+}
+
+// node is the node of a machine as its kubelet registers it, and, where the cloud controller manager takes no time, as that leaves it.
 func (k *Kubelet) node(vm fake.VM) (*corev1.Node, error) {
 	told, err := ParseUserData(vm.UserData)
 	if err != nil {
@@ -331,14 +396,6 @@ func (k *Kubelet) node(vm fake.VM) (*corev1.Node, error) {
 		"beta.kubernetes.io/arch": arch, "beta.kubernetes.io/os": "linux",
 	}
 	maps.Copy(labels, told.Labels)
-	maps.Copy(labels, map[string]string{
-		corev1.LabelTopologyZone: vm.ZoneName, corev1.LabelTopologyRegion: vm.ZoneName,
-		corev1.LabelInstanceTypeStable: notAlphanumeric.ReplaceAllString(vm.OfferingName, ""),
-	})
-	providerID := told.providerID(vm.ID)
-	if providerID == "" {
-		providerID = k.options.ProviderID(vm)
-	}
 	annotations := map[string]string{}
 	if k.options.Kwok {
 		annotations[AnnotationKwok] = AnnotationKwokValue
@@ -352,9 +409,9 @@ func (k *Kubelet) node(vm fake.VM) (*corev1.Node, error) {
 	if vm.Address != "" {
 		addresses = append(addresses, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: vm.Address})
 	}
-	return &corev1.Node{
+	node := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: vm.Name, Labels: labels, Annotations: annotations},
-		Spec:       corev1.NodeSpec{ProviderID: providerID, Taints: told.Taints},
+		Spec:       corev1.NodeSpec{ProviderID: told.providerID(vm.ID), Taints: told.Taints},
 		Status: corev1.NodeStatus{
 			Capacity: capacity, Allocatable: allocatable, Addresses: addresses,
 			Phase: corev1.NodeRunning, // kwok looks at it
@@ -369,7 +426,13 @@ func (k *Kubelet) node(vm fake.VM) (*corev1.Node, error) {
 				OSImage: vm.TemplateName, KernelVersion: "6.8.0", ContainerRuntimeVersion: "containerd://2.1.0",
 			},
 		},
-	}, nil
+	}
+	if k.options.CloudControllerDelay == nil {
+		k.ofCloud(node, vm)
+		return node, nil
+	}
+	node.Spec.Taints = append(node.Spec.Taints, uninitialized)
+	return node, nil
 }
 
 const (
@@ -410,8 +473,10 @@ func (k *Kubelet) resources(vm fake.VM, told Registration) (capacity, allocatabl
 			take(name, amount)
 		}
 	}
-	thresholds := map[string]string{"memory.available": "100Mi", "nodefs.available": "10%"}
-	maps.Copy(thresholds, told.EvictionHard)
+	thresholds := told.EvictionHard
+	if len(thresholds) == 0 { // one that is told takes the place of all of them
+		thresholds = map[string]string{"memory.available": "100Mi", "nodefs.available": "10%"}
+	}
 	for signal, name := range map[string]corev1.ResourceName{
 		"memory.available": corev1.ResourceMemory, "nodefs.available": corev1.ResourceEphemeralStorage,
 	} {
@@ -451,10 +516,6 @@ func gpuResource(card string) corev1.ResourceName {
 // remove deletes the node of a machine that is gone, as the cloud controller manager does once the node is no longer ready. A node that is
 // being deleted is left to whoever does so; it turns not ready as well, but not at once, and then again is true.
 func (k *Kubelet) remove(ctx context.Context, vm fake.VM, silent bool) (again bool, err error) {
-	want, err := k.node(vm)
-	if err != nil {
-		return false, nil // it never joined
-	}
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: vm.Name, Namespace: corev1.NamespaceNodeLease}}
 	node := &corev1.Node{}
 	err = k.kube.Get(ctx, types.NamespacedName{Name: vm.Name}, node)
@@ -462,8 +523,8 @@ func (k *Kubelet) remove(ctx context.Context, vm fake.VM, silent bool) (again bo
 	case apierrors.IsNotFound(err):
 	case err != nil:
 		return false, errors.Wrap(err, "read the node")
-	case node.Spec.ProviderID != want.Spec.ProviderID:
-		return false, nil // a new machine has the name
+	case !k.isOf(node, vm):
+		return false, nil // a new machine has the name, or it never joined
 	case deleting && !silent:
 		return true, nil
 	default:

@@ -2,6 +2,7 @@ package kubelet
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -165,6 +166,52 @@ func TestAMachineJoins(t *testing.T) {
 	require.Equal(t, "2", text(node.Status.Allocatable, "amd.com/gpu"))
 	require.Equal(t, "110", text(node.Status.Allocatable, corev1.ResourcePods))
 	require.Regexp(t, "^cloudstack:///[0-9a-f-]{36}$", node.Spec.ProviderID)
+}
+
+func TestTheCloudControllerManagerComesLater(t *testing.T) {
+	seen := make(chan struct{})
+	looked := sync.OnceFunc(func() { close(seen) })
+	defer looked()
+	w := begin(t, Options{CloudControllerDelay: func(vm fake.VM) time.Duration {
+		if vm.Name == "never" {
+			return time.Hour
+		}
+		<-seen // the node is looked at first
+		return time.Millisecond
+	}})
+	uninitialized := func(node *corev1.Node) bool {
+		for _, taint := range node.Spec.Taints {
+			if taint.Key == "node.cloudprovider.kubernetes.io/uninitialized" && taint.Effect == corev1.TaintEffectNoSchedule {
+				return true
+			}
+		}
+		return false
+	}
+	told := func(vm *fake.VM) {
+		vm.UserData = encode("#!/bin/sh\nkubelet --provider-id=external-cloudstack://$ID --max-pods=50\n")
+	}
+	vm, with := w.machine("node"), w.machine("with-id", told)
+	w.machine("never", func(vm *fake.VM) { vm.UserData = "" })
+	node := w.node("node", joined)
+	require.True(t, uninitialized(node))
+	require.Empty(t, node.Spec.ProviderID, "its kubelet does not know it")
+	require.Equal(t, "external-cloudstack://"+with.ID, w.node("with-id", joined).Spec.ProviderID, "its kubelet knows it")
+	for _, label := range []string{corev1.LabelTopologyZone, corev1.LabelTopologyRegion, corev1.LabelInstanceTypeStable} {
+		require.NotContains(t, node.Labels, label)
+	}
+	require.Equal(t, "pool", node.Labels["karpenter.sh/nodepool"])
+	looked()
+	for _, vm := range []fake.VM{vm, with} {
+		node = w.node(vm.Name, func(node *corev1.Node) bool { return !uninitialized(node) })
+		require.Equal(t, "external-cloudstack://"+vm.ID, node.Spec.ProviderID)
+		require.Equal(t, fake.ZoneA, node.Labels[corev1.LabelTopologyZone])
+		require.Equal(t, "m1medium", node.Labels[corev1.LabelInstanceTypeStable])
+	}
+	// A machine that goes before the cloud controller manager has seen its node leaves none.
+	never := w.node("never", joined)
+	require.True(t, uninitialized(never))
+	w.cloud.RemoveVM(never.Status.NodeInfo.SystemUUID)
+	w.gone(never)
 }
 
 func TestMachinesThatAreHeldBack(t *testing.T) {

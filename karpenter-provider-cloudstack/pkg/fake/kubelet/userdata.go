@@ -3,9 +3,11 @@ package kubelet
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"encoding/base64"
 	"io"
+	"maps"
 	"mime"
 	"mime/multipart"
 	"net/mail"
@@ -39,7 +41,8 @@ type Registration struct {
 const maxUnpacked = 8 << 20
 
 // ParseUserData finds in the user data of a machine what its kubelet is told: flags of the kubelet anywhere in a script, arguments of
-// kubeadm, and the files of K3s and RKE2, also within parts, packed or encoded. The user data is base64, as CloudStack takes it.
+// kubeadm, the files of K3s and RKE2, and a KubeletConfiguration, which flags take the place of; also within parts, packed or encoded. The
+// user data is base64, as CloudStack takes it.
 func ParseUserData(userData string) (Registration, error) {
 	found := Registration{Labels: map[string]string{}, EvictionHard: map[string]string{}}
 	if userData == "" {
@@ -58,7 +61,81 @@ func ParseUserData(userData string) (Registration, error) {
 			return found, err
 		}
 	}
+	for _, text := range texts {
+		if err := found.configure(text); err != nil {
+			return found, err
+		}
+	}
 	return found, nil
+}
+
+// configuration is what a KubeletConfiguration says. https://kubernetes.io/docs/reference/config-api/kubelet-config.v1beta1/
+type configuration struct {
+	MaxPods        int64             `json:"maxPods"`
+	ProviderID     string            `json:"providerID"`
+	KubeReserved   map[string]string `json:"kubeReserved"`
+	SystemReserved map[string]string `json:"systemReserved"`
+	EvictionHard   map[string]string `json:"evictionHard"`
+}
+
+// configurationKind is the line that a KubeletConfiguration has, as a file of its own or within a script.
+var configurationKind = regexp.MustCompile(`(?m)^([ \t]*)kind:\s*["']?KubeletConfiguration["']?\s*$`)
+
+// configurationLine is a line of the document around it.
+var configurationLine = regexp.MustCompile(`^(\s|#|-|[A-Za-z]+:|$)`)
+
+// configure takes over what no flag has said.
+func (r *Registration) configure(text string) error {
+	lines := strings.Split(text, "\n")
+	at := slices.IndexFunc(lines, configurationKind.MatchString)
+	if at < 0 {
+		return nil
+	}
+	indent := configurationKind.FindStringSubmatch(lines[at])[1]
+	within := func(line string) bool {
+		inner, is := strings.CutPrefix(line, indent)
+		return strings.TrimSpace(line) == "" || is && configurationLine.MatchString(inner) && inner != "---"
+	}
+	first, end := at, at+1
+	for first > 0 && within(lines[first-1]) {
+		first--
+	}
+	for end < len(lines) && within(lines[end]) {
+		end++
+	}
+	var config configuration
+	if err := yaml.Unmarshal([]byte(dedent(slices.Clone(lines[first:end]))), &config); err != nil {
+		return errors.New("the KubeletConfiguration in the user data cannot be read")
+	}
+	r.MaxPods = cmp.Or(r.MaxPods, config.MaxPods)
+	r.ProviderID = cmp.Or(r.ProviderID, config.ProviderID)
+	var err error
+	if r.KubeReserved, err = amounts(r.KubeReserved, config.KubeReserved); err != nil {
+		return err
+	}
+	if r.SystemReserved, err = amounts(r.SystemReserved, config.SystemReserved); err != nil {
+		return err
+	}
+	if len(r.EvictionHard) == 0 {
+		maps.Copy(r.EvictionHard, config.EvictionHard)
+	}
+	return nil
+}
+
+// amounts are those that flags have told, or else those of a configuration.
+func amounts(told corev1.ResourceList, texts map[string]string) (corev1.ResourceList, error) {
+	if told != nil || len(texts) == 0 {
+		return told, nil
+	}
+	list := corev1.ResourceList{}
+	for name, text := range texts {
+		quantity, err := resource.ParseQuantity(text)
+		if err != nil {
+			return nil, errors.Errorf("%q is no amount of %s in the KubeletConfiguration in the user data", text, name)
+		}
+		list[corev1.ResourceName(name)] = quantity
+	}
+	return list, nil
 }
 
 // documents takes user data apart: it is unpacked, its parts are told from each other, and files that are encoded within are decoded.

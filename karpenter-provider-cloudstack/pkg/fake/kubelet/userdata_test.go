@@ -25,7 +25,11 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	csv1 "github.com/plantonhq/project-planton/karpenter-provider-cloudstack/pkg/apis/v1"
+	"github.com/plantonhq/project-planton/karpenter-provider-cloudstack/pkg/cloudstack"
+	"github.com/plantonhq/project-planton/karpenter-provider-cloudstack/pkg/fake"
 	"github.com/plantonhq/project-planton/karpenter-provider-cloudstack/pkg/providers/bootstrap"
+	"github.com/plantonhq/project-planton/karpenter-provider-cloudstack/pkg/providers/instancetype"
+	"github.com/plantonhq/project-planton/karpenter-provider-cloudstack/pkg/providers/template"
 )
 
 func encode(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
@@ -125,6 +129,119 @@ func TestUserDataWithoutAKubelet(t *testing.T) {
 	}
 }
 
+func TestAKubeletConfigurationIsUnderstood(t *testing.T) {
+	const document = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n# what is kept\nmaxPods: 42\nkubeReserved:\n  cpu: 100m\n" +
+		"  memory: \"512Mi\"\nsystemReserved: {memory: 64Mi}\nevictionHard:\n  memory.available: 200Mi\n\nproviderID: p://@INSTANCE_ID@\n"
+	indented := "    " + strings.ReplaceAll(strings.TrimSpace(document), "\n", "\n    ") + "\n"
+	for name, test := range map[string]struct {
+		text string
+		pods int64
+	}{
+		"a file of its own":   {document, 42},
+		"within a script":     {"#!/bin/sh\nset -eu\ncat >/var/lib/kubelet/config.yaml <<EOF\n" + document + "EOF\nsystemctl restart kubelet\n", 42},
+		"behind another":      {"kind: JoinConfiguration\nnodeRegistration: {}\n---\n" + document + "---\nkind: KubeProxyConfiguration\nmaxPods: 7\n", 42},
+		"a file that is told": {"#cloud-config\nwrite_files:\n- path: /x\n  content: |\n" + indented, 42},
+		"flags before it":     {"#!/bin/sh\nkubelet --max-pods=50 --eviction-hard=memory.available<200Mi\ncat >x <<EOF\n" + document + "EOF\n", 50},
+	} {
+		t.Run(name, func(t *testing.T) {
+			found, err := ParseUserData(encode(test.text))
+			require.NoError(t, err)
+			require.Equal(t, test.pods, found.MaxPods)
+			require.Equal(t, "p://ID", found.providerID("ID"))
+			require.Equal(t, "100m", ptr.To(found.KubeReserved[corev1.ResourceCPU]).String())
+			require.Equal(t, "512Mi", ptr.To(found.KubeReserved[corev1.ResourceMemory]).String())
+			require.Equal(t, "64Mi", ptr.To(found.SystemReserved[corev1.ResourceMemory]).String())
+			require.Equal(t, map[string]string{"memory.available": "200Mi"}, found.EvictionHard)
+		})
+	}
+	for name, text := range map[string]string{
+		"no amount": "kind: KubeletConfiguration\nkubeReserved: {cpu: much}\n", "no YAML": "kind: KubeletConfiguration\nmaxPods: [\n",
+	} {
+		_, err := ParseUserData(encode(text))
+		require.Error(t, err, name)
+	}
+}
+
+// What an instance type promises is what its node has: whatever the kubelet is told otherwise than Karpenter reckons with shows here.
+func TestANodeHasWhatItsInstanceTypePromises(t *testing.T) {
+	secrets := ctrlfake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(&corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "karpenter", Name: "token"}, Data: map[string][]byte{"token": []byte("abcdef.0123456789abcdef")},
+	}).Build()
+	cloud := fake.Default(fake.Options{})
+	url, stop, err := cloud.Start("127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(stop)
+	api, err := cloudstack.New(cloudstack.Options{
+		Credentials: cloudstack.Credentials{URL: url, APIKey: fake.DefaultAPIKey, SecretKey: fake.DefaultSecretKey}, Rate: 1e6, Burst: 1e6,
+	})
+	require.NoError(t, err)
+	const loss = 0.05
+	kubelets := New(secrets, cloud, Options{MemoryLoss: loss})
+	renders := bootstrap.NewProvider(secrets, secrets, clock.RealClock{}, bootstrap.Options{Namespace: "karpenter", CABundle: []byte(caBundle(t))})
+	templates := template.NewProvider(api, clock.RealClock{})
+	types := instancetype.NewProvider(api, templates, instancetype.NewUnavailable(clock.RealClock{}), clock.RealClock{},
+		instancetype.Options{MemoryOverheadPercent: 100 * loss})
+	token := &csv1.SecretKeyReference{Name: "token"}
+	bootstraps := map[string]csv1.CloudStackNodeClassSpec{
+		"kubeadm":    {Bootstrap: &csv1.Bootstrap{Mode: csv1.BootstrapKubeadm, Endpoint: "10.0.0.10:6443", TokenSecretRef: token}},
+		"K3s":        {Bootstrap: &csv1.Bootstrap{Mode: csv1.BootstrapK3s, Endpoint: "https://10.0.0.10:6443", TokenSecretRef: token}},
+		"RKE2":       {Bootstrap: &csv1.Bootstrap{Mode: csv1.BootstrapRKE2, Endpoint: "https://10.0.0.10:9345", TokenSecretRef: token}},
+		"a template": {UserData: ptr.To("#!/bin/sh\nkubelet {{ .KubeletArgs }}\n")},
+		"a template with a KubeletConfiguration": {UserData: ptr.To("#!/bin/sh\ncat >/var/lib/kubelet/config.yaml <<EOF\nkind: KubeletConfiguration\n" +
+			"maxPods: {{ index .KubeletArgs \"max-pods\" }}\n" +
+			"{{- range $key, $name := dict \"kube-reserved\" \"kubeReserved\" \"system-reserved\" \"systemReserved\" }}{{ with index $.KubeletArgs $key }}\n{{ $name }}:" +
+			"{{ range splitList \",\" . }}\n  {{ . | replace \"=\" \": \" }}{{ end }}{{ end }}{{ end }}\n" +
+			"{{- with index .KubeletArgs \"eviction-hard\" }}\nevictionHard:{{ range splitList \",\" . }}\n  {{ . | replace \"<\" \": \" }}{{ end }}{{ end }}\nEOF\n")},
+	}
+	for how, kubelet := range map[string]*csv1.KubeletConfiguration{
+		"as delivered": nil,
+		"all of it": {
+			MaxPods: ptr.To[int32](42), KubeReserved: map[string]string{"cpu": "150m", "memory": "512Mi", "ephemeral-storage": "1Gi"},
+			SystemReserved: map[string]string{"cpu": "50m", "memory": "64Mi"},
+			EvictionHard:   map[string]string{"memory.available": "5%", "nodefs.available": "2Gi"},
+		},
+		"a threshold that others stay beside": {EvictionHard: map[string]string{"memory.available": "200Mi"}},
+		"a threshold of something else":       {EvictionHard: map[string]string{"pid.available": "10%"}},
+	} {
+		for mode, spec := range bootstraps {
+			t.Run(how+"/"+mode, func(t *testing.T) {
+				spec.Kubelet = kubelet
+				spec.ServiceOfferingSelectorTerms = []csv1.ServiceOfferingSelectorTerm{{Name: fake.OfferingMedium}}
+				class := &csv1.CloudStackNodeClass{
+					ObjectMeta: metav1.ObjectMeta{Name: "default"}, Spec: spec,
+					Status: csv1.CloudStackNodeClassStatus{
+						Zones: []csv1.ZoneStatus{{ID: fake.IDOf("zone", fake.ZoneA), Name: fake.ZoneA}},
+						Templates: []csv1.TemplateStatus{{
+							ID: fake.IDOf("template", fake.TemplateAMD64), ZoneID: fake.IDOf("zone", fake.ZoneA), Architecture: "amd64",
+						}},
+					},
+				}
+				promised, err := types.List(t.Context(), class)
+				require.NoError(t, err)
+				require.Len(t, promised, 1)
+				userData, err := renders.Render(t.Context(), bootstrap.Request{
+					NodeClass: class, NodeClaim: &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "pool-x"}}, NodeName: "pool-x-1",
+					ZoneName: fake.ZoneA, InstanceType: promised[0],
+				})
+				require.NoError(t, err)
+				node, err := kubelets.node(cloud.AddVM(fake.VM{
+					Name: "pool-x-1", ZoneID: fake.IDOf("zone", fake.ZoneA), OfferingID: fake.IDOf("offering", fake.OfferingMedium),
+					TemplateID: fake.IDOf("template", fake.TemplateAMD64), RootDiskGiB: 10, UserData: userData,
+				}))
+				require.NoError(t, err)
+				for name, amount := range promised[0].Allocatable() {
+					has := node.Status.Allocatable[name]
+					// Karpenter reckons with whole MiB.
+					require.InDelta(t, amount.AsApproximateFloat64(), has.AsApproximateFloat64(), float64(2*mib), "%s: %s of %s", name, has.String(), amount.String())
+					if name == corev1.ResourceCPU || name == corev1.ResourcePods {
+						require.Zero(t, amount.Cmp(has), "%s: %s of %s", name, has.String(), amount.String())
+					}
+				}
+			})
+		}
+	}
+}
+
 // What the provider renders is what the nodes become.
 func TestUserDataOfTheProvider(t *testing.T) {
 	secrets := ctrlfake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(&corev1.Secret{
@@ -165,7 +282,7 @@ func TestUserDataOfTheProvider(t *testing.T) {
 			require.Equal(t, int64(42), found.MaxPods)
 			require.Equal(t, "512Mi", ptr.To(found.KubeReserved[corev1.ResourceMemory]).String())
 			require.Equal(t, "64Mi", ptr.To(found.SystemReserved[corev1.ResourceMemory]).String())
-			require.Equal(t, map[string]string{"memory.available": "200Mi"}, found.EvictionHard)
+			require.Equal(t, "200Mi", found.EvictionHard["memory.available"])
 		})
 	}
 }

@@ -1,4 +1,5 @@
-// Package credentials reads the credentials of CloudStack from a directory, and reads them again when they change.
+// Package credentials reads the credentials of CloudStack from a directory, and the certificates that are trusted from a file, and reads
+// them again when they change.
 package credentials
 
 import (
@@ -19,13 +20,21 @@ import (
 	"github.com/plantonhq/project-planton/karpenter-provider-cloudstack/pkg/operator/options"
 )
 
-// maxFile bounds a file: keys of CloudStack have 86 characters.
-const maxFile = 4096
+const (
+	// maxFile bounds a file: keys of CloudStack have 86 characters.
+	maxFile = 4096
+	// maxBundle bounds the file of certificates: all that a system trusts are a quarter of that.
+	maxBundle = 1 << 20
+)
 
 var (
 	valid = prometheus.NewGauge(prometheus.GaugeOpts{
 		Namespace: "karpenter", Subsystem: "cloudstack", Name: "credentials_valid",
 		Help: "Whether the credentials in the directory are complete and well-formed (1) or not (0). Where not, those from before are in use.",
+	})
+	bundleValid = prometheus.NewGauge(prometheus.GaugeOpts{
+		Namespace: "karpenter", Subsystem: "cloudstack", Name: "ca_bundle_valid",
+		Help: "Whether the file of trusted certificates can be read and has one (1) or not (0). Where not, those from before are in use.",
 	})
 	reloads = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: "karpenter", Subsystem: "cloudstack", Name: "credentials_reloads_total",
@@ -33,7 +42,7 @@ var (
 	}, []string{"result"})
 )
 
-func init() { metrics.Registry.MustRegister(valid, reloads) }
+func init() { metrics.Registry.MustRegister(valid, bundleValid, reloads) }
 
 // Read reads the credentials. An error names the file and the rule that it breaks, and nothing of what is in it.
 //
@@ -80,31 +89,40 @@ func readFile(path string) (string, error) {
 	return text, nil
 }
 
-// Client takes the credentials.
+// Client takes the credentials, and the certificates in PEM that are trusted.
 type Client interface {
 	SetCredentials(cloudstack.Credentials) error
+	SetCABundle([]byte) error
 }
 
-// Watcher looks at the directory, and hands a change to the client. What is not complete is not used: those from before stay.
+// Watcher looks at the directory and the file, and hands a change to the client. What is not complete is not used: those from before stay.
 type Watcher struct {
-	client    Client
-	directory string
-	address   string
-	period    time.Duration
-	changed   func()
+	client     Client
+	directory  string
+	address    string
+	bundleFile string
+	period     time.Duration
+	changed    func()
 
 	used, candidate cloudstack.Credentials
 	problem         string
+
+	bundle, bundleCandidate string
+	bundleProblem           string
 }
 
 // NewWatcher makes a watcher. changed is called after each exchange; nil for nobody.
 func NewWatcher(client Client, o *options.Options, changed func()) *Watcher {
-	return &Watcher{client: client, directory: o.CredentialsDirectory, address: o.APIURL, period: o.CredentialsPeriod, changed: changed}
+	return &Watcher{
+		client: client, directory: o.CredentialsDirectory, address: o.APIURL, bundleFile: o.CABundleFile, period: o.CredentialsPeriod,
+		changed: changed,
+	}
 }
 
-// Load looks at the directory for the first time, and uses what is there at once. An error is also logged and counted: the controller
-// goes on without credentials, and uses them when they are there.
+// Load looks at the directory and the file for the first time, and uses what is there at once. An error is also logged and counted: the
+// controller goes on without credentials, and uses them when they are there.
 func (w *Watcher) Load(ctx context.Context) error {
+	w.lookAtBundle(ctx, true)
 	read, err := Read(w.directory, w.address)
 	if err == nil {
 		err = w.use(ctx, read)
@@ -113,7 +131,7 @@ func (w *Watcher) Load(ctx context.Context) error {
 	return err
 }
 
-// Start implements manager.Runnable: it looks at the directory until the context ends.
+// Start implements manager.Runnable: it looks at the directory and the file until the context ends.
 func (w *Watcher) Start(ctx context.Context) error {
 	ticker := time.NewTicker(w.period)
 	defer ticker.Stop()
@@ -133,6 +151,7 @@ func (*Watcher) NeedLeaderElection() bool { return false }
 // look looks at the directory once. Files that are written one after the other are a mix of old and new for a while, so a change counts
 // when two looks have found the same.
 func (w *Watcher) look(ctx context.Context) {
+	w.lookAtBundle(ctx, false)
 	read, err := Read(w.directory, w.address)
 	switch {
 	case err != nil:
@@ -183,4 +202,59 @@ func (w *Watcher) report(ctx context.Context, err error) {
 		message = "the credentials of CloudStack cannot be used, and there are none from before"
 	}
 	log.FromContext(ctx).Error(errors.New(w.problem), message)
+}
+
+// lookAtBundle looks at the file of certificates once. Like credentials, a change counts when two looks have found the same, but for the
+// first of all looks.
+func (w *Watcher) lookAtBundle(ctx context.Context, first bool) {
+	if w.bundleFile == "" {
+		return
+	}
+	read, err := readBundle(w.bundleFile)
+	switch {
+	case err != nil:
+	case read == w.bundle:
+	case !first && read != w.bundleCandidate:
+		w.bundleCandidate = read
+		return
+	default:
+		if err = w.client.SetCABundle([]byte(read)); err != nil {
+			err = errors.Wrapf(err, "the file %s", w.bundleFile)
+			break
+		}
+		w.bundle = read
+		if !first {
+			log.FromContext(ctx).Info("trusting the certificates that have changed", "file", w.bundleFile)
+			if w.changed != nil {
+				w.changed()
+			}
+		}
+	}
+	if err == nil {
+		w.bundleProblem = ""
+		bundleValid.Set(1)
+		return
+	}
+	bundleValid.Set(0)
+	if w.bundleProblem == err.Error() {
+		return
+	}
+	w.bundleProblem = err.Error()
+	log.FromContext(ctx).Error(errors.New(w.bundleProblem), "the certificates to trust cannot be used, those from before stay")
+}
+
+func readBundle(path string) (string, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return "", errors.WithStack(err)
+	}
+	defer func() { _ = file.Close() }()
+	content, err := io.ReadAll(io.LimitReader(file, maxBundle+1))
+	if err != nil {
+		return "", errors.WithStack(err)
+	}
+	if len(content) > maxBundle {
+		return "", errors.Errorf("the file %s is longer than %d bytes", path, maxBundle)
+	}
+	return string(content), nil
 }

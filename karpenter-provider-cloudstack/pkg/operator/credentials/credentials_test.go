@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -86,7 +87,19 @@ func TestRead(t *testing.T) {
 }
 
 // client notes the credentials that it is given, and takes those of CloudStack only.
-type client struct{ got []cloudstack.Credentials }
+type client struct {
+	got     []cloudstack.Credentials
+	bundles []string
+}
+
+// SetCABundle notes what is trusted, and takes what looks like a certificate only.
+func (c *client) SetCABundle(bundle []byte) error {
+	if !bytes.HasPrefix(bundle, []byte("certificate ")) {
+		return errors.New("no certificate")
+	}
+	c.bundles = append(c.bundles, string(bundle))
+	return nil
+}
 
 func (c *client) SetCredentials(credentials cloudstack.Credentials) error {
 	if !strings.HasPrefix(credentials.URL, "http") {
@@ -277,5 +290,51 @@ func TestUnencryptedIsSaid(t *testing.T) {
 	}
 	if !strings.Contains(logged.String(), "not encrypted") {
 		t.Errorf("the log does not say so: %s", logged)
+	}
+}
+
+// A certificate authority is exchanged as credentials are: without a restart, and never by half.
+func TestChangesOfTheBundleAreUsed(t *testing.T) {
+	d, c, changes := directory(t, complete("one")), &client{}, 0
+	w, ctx, logged := watcher(c, d, func() { changes++ })
+	w.bundleFile = filepath.Join(d, "ca.crt")
+	write(t, d, map[string]string{"ca.crt": "certificate a"})
+	if err := w.Load(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		reason, content string
+		looks           int
+		want            []string
+		valid           float64
+	}{
+		{"nothing has changed", "certificate a", 3, []string{"certificate a"}, 1},
+		{"the file may be half written", "certificate b", 1, []string{"certificate a"}, 1},
+		{"it has not changed since", "certificate b", 1, []string{"certificate a", "certificate b"}, 1},
+		{"it has no certificate", "hush", 5, []string{"certificate a", "certificate b"}, 0},
+		{"it is too long", strings.Repeat("certificate ", maxBundle/8), 3, []string{"certificate a", "certificate b"}, 0},
+		{"it is as before", "certificate b", 2, []string{"certificate a", "certificate b"}, 1},
+	} {
+		write(t, d, map[string]string{"ca.crt": step.content})
+		for range step.looks {
+			w.look(ctx)
+		}
+		if !slices.Equal(c.bundles, step.want) || testutil.ToFloat64(bundleValid) != step.valid {
+			t.Errorf("%s: %.40q were trusted, and the metric is %v", step.reason, c.bundles, testutil.ToFloat64(bundleValid))
+		}
+	}
+	if err := os.Remove(w.bundleFile); err != nil {
+		t.Fatal(err)
+	}
+	w.look(ctx)
+	w.look(ctx)
+	if len(c.bundles) != 2 || testutil.ToFloat64(bundleValid) != 0 {
+		t.Error("a file that is gone takes away what was trusted, or the metric does not tell of it")
+	}
+	if n := strings.Count(logged.String(), "certificates to trust cannot be used, those from before stay"); n != 3 || strings.Contains(logged.String(), "hush") {
+		t.Errorf("logged %d times, not once for each of 3 reasons, or with what is in the file: %s", n, logged)
+	}
+	if changes != 2 || len(c.got) != 1 {
+		t.Errorf("%d changes told, of the credentials and of the bundle; the credentials were set %d times", changes, len(c.got))
 	}
 }

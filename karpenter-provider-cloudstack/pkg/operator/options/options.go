@@ -66,6 +66,8 @@ type Options struct {
 	DeployConcurrency int
 	// LaunchTimeout is how long a NodeClaim without a machine lives.
 	LaunchTimeout time.Duration
+	// NodeRepairToleration is how long a node may be not ready before it is replaced, with core's feature gate NodeRepair.
+	NodeRepairToleration time.Duration
 	// UserDataMaxBytes is how long user data is at most, base64 encoded.
 	UserDataMaxBytes int
 	// GC bounds the garbage collection.
@@ -135,7 +137,7 @@ func (o *Options) all() []option {
 				}
 				return nil
 			})},
-		{Reference{"cloudstack-credentials-period", "CLOUDSTACK_CREDENTIALS_PERIOD", "5s", "Time between two looks at the credentials."},
+		{Reference{"cloudstack-credentials-period", "CLOUDSTACK_CREDENTIALS_PERIOD", "5s", "Time between two looks at the credentials and at the file of certificates."},
 			false, duration(&o.CredentialsPeriod, 10*time.Millisecond, time.Hour)},
 		{Reference{"cloudstack-api-url", "CLOUDSTACK_API_URL", "", "Address of the API, such as https://cloudstack.example.com/client/api. Without it, the file " + FileAPIURL + " tells it."},
 			false, text(&o.APIURL, func(s string) error {
@@ -143,7 +145,7 @@ func (o *Options) all() []option {
 			})},
 		{Reference{"cloudstack-verify-ssl", "CLOUDSTACK_VERIFY_SSL", "true", "Whether the certificate of the API is verified. With false, whoever is between here and CloudStack can act as you."},
 			true, boolean(&o.VerifySSL)},
-		{Reference{"cloudstack-ca-bundle-file", "CLOUDSTACK_CA_BUNDLE_FILE", "", "File of certificates in PEM that are trusted beside those of the system."},
+		{Reference{"cloudstack-ca-bundle-file", "CLOUDSTACK_CA_BUNDLE_FILE", "", "File of certificates in PEM that are trusted beside those of the system. A change counts without a restart."},
 			false, text(&o.CABundleFile, nil)},
 		{Reference{"cloudstack-proxy", "CLOUDSTACK_PROXY", "", "URL of the proxy to the API. Without it, HTTPS_PROXY, HTTP_PROXY and NO_PROXY count."},
 			false, text(&o.Proxy, proxy)},
@@ -175,6 +177,8 @@ func (o *Options) all() []option {
 			false, integer(&o.DeployConcurrency, 1, 5000)},
 		{Reference{"launch-timeout", "LAUNCH_TIMEOUT", "5m", "Time after which a NodeClaim is given up that no machine was deployed for. Longer for templates that take long to be copied."},
 			false, duration(&o.LaunchTimeout, time.Minute, 2*time.Hour)},
+		{Reference{"node-repair-toleration", "NODE_REPAIR_TOLERATION", "10m", "Time that a node may be not ready before it is replaced. It counts with Karpenter's feature gate NodeRepair."},
+			false, duration(&o.NodeRepairToleration, time.Second, 24*time.Hour)},
 		{Reference{"user-data-max-bytes", "USER_DATA_MAX_BYTES", "32768", "Length of user data at most, base64 encoded: vm.userdata.max.length of CloudStack."},
 			false, integer(&o.UserDataMaxBytes, 1024, 1<<20)},
 		{Reference{"gc-grace", "GC_GRACE", "5m", "Age of a machine before it can be taken for garbage."},

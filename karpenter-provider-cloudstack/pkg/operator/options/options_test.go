@@ -53,6 +53,7 @@ func TestDefaults(t *testing.T) {
 		"user data is as long as delivered":  o.UserDataMaxBytes == 32768,
 		"overhead of memory":                 o.VMMemoryOverheadPercent == 7.5,
 		"the time to launch is that of core": o.LaunchTimeout == 5*time.Minute,
+		"nodes have ten minutes":             o.NodeRepairToleration == 10*time.Minute,
 		"the name":                           o.ClusterName == "one",
 	} {
 		if !is {
@@ -71,7 +72,8 @@ func TestEachOptionIsAFlagAndAVariable(t *testing.T) {
 		"cloudstack-proxy":    {"http://user:word@proxy:3128", "socks5://proxy:1080"},
 		"cloudstack-api-rate": {"0.5", "100"}, "cloudstack-api-burst": {"1", "7"}, "cloudstack-api-timeout": {"1s", "1m"},
 		"cloudstack-check-period": {"5s", "1m"}, "provider-id-format": {"capc", "mycloud://"}, "vm-memory-overhead-percent": {"0", "12.5"},
-		"region": {"here", "there.1"}, "deploy-concurrency": {"1", "7"}, "launch-timeout": {"1m", "1h"}, "user-data-max-bytes": {"1024", "1048576"},
+		"region": {"here", "there.1"}, "deploy-concurrency": {"1", "7"}, "launch-timeout": {"1m", "1h"},
+		"node-repair-toleration": {"1s", "1h"}, "user-data-max-bytes": {"1024", "1048576"},
 		"gc-grace": {"1m", "1h"}, "gc-dry-run": {"true", "1"}, "gc-max-deletions": {"1", "7"},
 	}
 	bad := map[string][]string{ // each breaks one rule
@@ -91,6 +93,7 @@ func TestEachOptionIsAFlagAndAVariable(t *testing.T) {
 		"region":                        {"over there", "-here"},
 		"deploy-concurrency":            {"0", "-1", "5001"},
 		"launch-timeout":                {"59s", "3h"},
+		"node-repair-toleration":        {"", "0s", "-1m", "25h", "10"},
 		"user-data-max-bytes":           {"1023", "1048577", "32Ki"},
 		"gc-grace":                      {"0s", "999ms", "25h"},
 		"gc-dry-run":                    {"maybe"},
@@ -174,7 +177,8 @@ func text(o *options.Options) string {
 	return strings.Join([]string{
 		o.ClusterName, o.SystemNamespace, o.CredentialsDirectory, o.CredentialsPeriod.String(), o.APIURL, boolean(o.VerifySSL), o.CABundleFile, o.Proxy,
 		number(o.APIRate), number(float64(o.APIBurst)), o.APITimeout.String(), o.CheckPeriod.String(), o.ProviderIDFormat, o.Region,
-		number(o.VMMemoryOverheadPercent), number(float64(o.DeployConcurrency)), o.LaunchTimeout.String(), number(float64(o.UserDataMaxBytes)),
+		number(o.VMMemoryOverheadPercent), number(float64(o.DeployConcurrency)), o.LaunchTimeout.String(), o.NodeRepairToleration.String(),
+		number(float64(o.UserDataMaxBytes)),
 		o.GC.Grace.String(), boolean(o.GC.DryRun), number(float64(o.GC.MaxDeletions)),
 	}, "|")
 }

@@ -123,8 +123,43 @@ func TestDocumentHoldsAnything(t *testing.T) {
 	}
 }
 
+// FuzzMerge: whatever the user's own user data is, ours is the last part, whole, and merged as it has to be; and the user's parts are as many as
+// they were.
+func FuzzMerge(f *testing.F) {
+	const multipartBegin = "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"b\"\n\n"
+	for _, seed := range nasty {
+		f.Add("#!/bin/sh\n" + seed)
+		f.Add(multipartBegin + "--b\nContent-Type: text/x-shellscript\n\n" + seed + "\n--b--\n")
+		f.Add(multipartBegin + "--b\nContent-Type: text/plain\nX-" + seed + ": " + seed + "\n\nx\n--b--\n")
+	}
+	const ours = "#cloud-config\nruncmd:\n- [/bin/sh, /etc/karpenter/join.sh]\n"
+	f.Fuzz(func(t *testing.T, userData string) {
+		before, err := partsOf(userData)
+		if err != nil {
+			return // refused is as safe
+		}
+		document, err := merge(userData, ours)
+		if err != nil {
+			t.Fatalf("taken apart, and not put together: %v", err)
+		}
+		bodies, headers := parts(t, document)
+		if len(bodies) != len(before)+1 {
+			t.Fatalf("%d parts of %d and ours:\n%q", len(bodies), len(before), document)
+		}
+		last := len(bodies) - 1
+		if bodies[last] != ours || headers[last]["type"] != "text/cloud-config" || headers[last]["merge"] != mergeType {
+			t.Fatalf("our part is another one: %q, %v", bodies[last], headers[last])
+		}
+		for i, one := range before {
+			if bodies[i] != one.body {
+				t.Fatalf("the user's part is another one: %q, and not %q", bodies[i], one.body)
+			}
+		}
+	})
+}
+
 // parts reads a MIME multipart document as cloud-init does.
-func parts(t *testing.T, document string) (bodies []string, headers []map[string]string) {
+func parts(t testing.TB, document string) (bodies []string, headers []map[string]string) {
 	t.Helper()
 	message, err := mail.ReadMessage(strings.NewReader(document))
 	if err != nil {

@@ -10,6 +10,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
+// maxRequest is how long user data may be in a request, whatever the limit is. UserDataManagerImpl.validateUserData of CloudStack.
+const maxRequest = 1<<20 - 1
+
 // gzipFrom is the length in base64 from which user data is packed. Shorter user data is left readable for whoever looks for a fault.
 const gzipFrom = 8192
 
@@ -31,11 +34,11 @@ func encode(text string, maxBytes int) (string, error) {
 			encoded = packed
 		}
 	}
-	if len(encoded) > maxBytes {
+	if len(encoded) > min(maxBytes, maxRequest) {
 		return "", failure("UserDataTooLong",
 			"the user data has %d bytes in base64, and %d are allowed: shorten userData, put it into the template, "+
 				"or raise vm.userdata.max.length of CloudStack and the limit of this controller",
-			len(encoded), maxBytes)
+			len(encoded), min(maxBytes, maxRequest))
 	}
 	return encoded, nil
 }

@@ -127,8 +127,9 @@ func kubeletArguments(kubelet *csv1.KubeletConfiguration, instanceType *cloudpro
 	}
 	if len(kubelet.EvictionHard) > 0 {
 		var signals []string
-		for _, signal := range slices.Sorted(maps.Keys(kubelet.EvictionHard)) {
-			text := kubelet.EvictionHard[signal]
+		all := lo.Assign(defaultEviction, kubelet.EvictionHard)
+		for _, signal := range slices.Sorted(maps.Keys(all)) {
+			text := all[signal]
 			if !isThreshold(text) || !plain.MatchString(signal) {
 				return nil, failure("KubeletInvalid",
 					"kubelet.evictionHard: %q is no threshold of %s: write an amount such as 100Mi, or a percentage such as 5%%", text, signal)
@@ -146,6 +147,13 @@ func kubeletArguments(kubelet *csv1.KubeletConfiguration, instanceType *cloudpro
 		arguments["cluster-dns"] = strings.Join(kubelet.ClusterDNS, ",")
 	}
 	return arguments, nil
+}
+
+// defaultEviction are the thresholds of a kubelet that is told none. One that is told some has no others, and would let its disk run full;
+// Karpenter reckons with all of them.
+// https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/#hard-eviction-thresholds
+var defaultEviction = map[string]string{
+	"memory.available": "100Mi", "nodefs.available": "10%", "nodefs.inodesFree": "5%", "imagefs.available": "15%", "imagefs.inodesFree": "5%",
 }
 
 func isThreshold(text string) bool {

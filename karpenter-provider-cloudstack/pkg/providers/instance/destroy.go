@@ -20,6 +20,8 @@ const (
 	madeWith = 2 * time.Minute
 	// lookAfter is how long a machine has to begin to stop, before its job is looked at; lookFor is how long that takes at most.
 	lookAfter, lookFor = 4 * time.Second, time.Second
+	// followFor is how long a job is followed that destroys a machine of a launch that failed, destroysFollowed how often that is asked for.
+	followFor, destroysFollowed = 2 * time.Minute, 3
 	// typeDataDisk is the type of disks other than the root disk.
 	typeDataDisk = "DATADISK"
 	// dataDiskPrefix is what CloudStack names disks that are made with a machine.
@@ -60,7 +62,12 @@ func (p *DefaultProvider) hasFailed(ctx context.Context, m *cloudstack.VirtualMa
 	glance, cancel := context.WithTimeout(ctx, lookFor)
 	defer cancel()
 	err := p.api.WaitForJob(glance, under.job)
-	if glance.Err() != nil || err == nil || cloudstack.IsUnknownResult(err) || cloudstack.IsThrottled(err) {
+	return glance.Err() == nil && p.wasRefused(ctx, m, under, err)
+}
+
+// wasRefused takes note of a job that was to destroy a machine, and has failed.
+func (p *DefaultProvider) wasRefused(ctx context.Context, m *cloudstack.VirtualMachine, under destruction, err error) bool {
+	if err == nil || cloudstack.IsUnknownResult(err) || cloudstack.IsThrottled(err) {
 		return false
 	}
 	destroyFailures.Inc()
@@ -70,6 +77,40 @@ func (p *DefaultProvider) hasFailed(ctx context.Context, m *cloudstack.VirtualMa
 	}
 	p.destroyed.forget(m.Id)
 	return true
+}
+
+// follow sees to it that a machine goes that no NodeClaim has, and that nobody would ask about again: much is refused only in the job. It does
+// not wait. What it gives up, or a controller that ends leaves, is for garbage collection.
+func (p *DefaultProvider) follow(ctx context.Context, m *cloudstack.VirtualMachine, expunge bool) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), followFor)
+	go func() {
+		defer cancel()
+		for request := 1; ; {
+			under, ok := p.destroyed.get(m.Id)
+			if !ok {
+				return
+			}
+			err := p.api.WaitForJob(ctx, under.job)
+			switch {
+			case ctx.Err() != nil || err == nil || cloudstack.IsNotFound(err):
+				return
+			case !p.wasRefused(ctx, m, under, err):
+				// It is not known, and asked again.
+				if !p.pause(ctx, p.options.PollMax) {
+					return
+				}
+				continue
+			}
+			if request < destroysFollowed {
+				request++
+				err = p.destroy(ctx, m, expunge)
+			}
+			if err != nil && !cloudstack.IsNotFound(err) {
+				log.FromContext(ctx).Error(err, "a machine that failed is still there, and left to garbage collection", "machine", m.Name, "id", m.Id)
+				return
+			}
+		}
+	}()
 }
 
 // destroy asks for the end of a machine of ours, and of the disks that were made with it.

@@ -437,8 +437,9 @@ func (l *launch) deployment(ctx context.Context, c candidate) (*cloudstack.Deplo
 		Scope: l.scope, Group: l.group, ZoneID: c.zoneID, ServiceOfferingID: offering.OfferingID, TemplateID: c.templateID,
 		AffinityGroupIDs: groups, SSHKeyPairs: spec.SSHKeyPairs, Details: spec.Details,
 		CPUNumber: offering.CPU, CPUSpeedMHz: offering.CPUSpeedMHz, MemoryMiB: offering.MemoryMiB,
-		DataDisks: lo.Map(spec.DataDisks, func(disk csv1.DataDisk, _ int) cloudstack.DataDisk {
-			return cloudstack.DataDisk{DiskOfferingID: disk.DiskOfferingID, SizeGiB: lo.FromPtr(disk.SizeGiB)}
+		RootDiskOfferingID: offering.RootDiskOfferingID,
+		DataDisks: lo.Map(offering.DataDiskOfferingIDs, func(id string, i int) cloudstack.DataDisk {
+			return cloudstack.DataDisk{DiskOfferingID: id, SizeGiB: lo.FromPtr(spec.DataDisks[i].SizeGiB)}
 		}),
 	}
 	if c.networkID != "" {
@@ -453,7 +454,7 @@ func (l *launch) deployment(ctx context.Context, c candidate) (*cloudstack.Deplo
 		d.SecurityGroupIDs = lo.Map(l.nodeClass.Status.SecurityGroups, func(g csv1.SecurityGroupStatus, _ int) string { return g.ID })
 	}
 	if spec.RootDisk != nil {
-		d.RootDiskGiB, d.RootDiskOfferingID = lo.FromPtr(spec.RootDisk.SizeGiB), spec.RootDisk.DiskOfferingID
+		d.RootDiskGiB = lo.FromPtr(spec.RootDisk.SizeGiB)
 	}
 	return d, nil
 }
@@ -730,7 +731,10 @@ func (l *launch) limited(ctx context.Context, c candidate, err error) func(candi
 func (l *launch) discard(ctx context.Context, m *cloudstack.VirtualMachine) error {
 	err := l.destroy(ctx, m, l.nodeClass.Expunges())
 	switch {
-	case err == nil || cloudstack.IsNotFound(err):
+	case err == nil:
+		l.follow(ctx, m, l.nodeClass.Expunges())
+		return nil
+	case cloudstack.IsNotFound(err):
 		return nil
 	case ctx.Err() != nil:
 		return inProgress(ctx, l.nodeName)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/samber/lo"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -19,6 +20,7 @@ import (
 	csv1 "github.com/plantonhq/project-planton/karpenter-provider-cloudstack/pkg/apis/v1"
 	"github.com/plantonhq/project-planton/karpenter-provider-cloudstack/pkg/cloudstack"
 	"github.com/plantonhq/project-planton/karpenter-provider-cloudstack/pkg/fake"
+	"github.com/plantonhq/project-planton/karpenter-provider-cloudstack/pkg/providers/instancetype"
 )
 
 func TestCreate(t *testing.T) {
@@ -533,6 +535,115 @@ func TestCreateCannotLook(t *testing.T) {
 	}
 }
 
+// Disk offerings may be named by their names; what pods are promised of the root disk is what the machine gets.
+func TestCreateWithDiskOfferings(t *testing.T) {
+	for name, test := range map[string]struct {
+		root *csv1.RootDisk
+		gib  int64
+	}{
+		"by its name":    {&csv1.RootDisk{DiskOfferingID: fake.DiskOfferingSmall}, 20},
+		"by its id":      {&csv1.RootDisk{DiskOfferingID: fake.IDOf("diskoffering", fake.DiskOfferingSmall)}, 20},
+		"without a size": {&csv1.RootDisk{DiskOfferingID: fake.DiskOfferingCustom, SizeGiB: lo.ToPtr[int64](70)}, 70},
+		"none":           {&csv1.RootDisk{SizeGiB: lo.ToPtr[int64](30)}, 30},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, fake.Options{})
+			w.class.Spec.RootDisk = test.root
+			w.class.Spec.DataDisks = []csv1.DataDisk{{DiskOfferingID: fake.DiskOfferingCustom, SizeGiB: lo.ToPtr[int64](5)}, {DiskOfferingID: fake.DiskOfferingSmall}}
+			got := w.mustCreate(claim("pool-abcde"))
+			m, _ := w.cloud.Machine(got.ID)
+			promised := w.instanceTypes()[0].Capacity[corev1.ResourceEphemeralStorage]
+			if m.RootDiskGiB != test.gib || promised.Value() != test.gib<<30 {
+				t.Errorf("a root disk of %d GiB, and %s are promised", m.RootDiskGiB, promised.String())
+			}
+			disks := lo.FilterMap(w.cloud.Volumes(), func(v fake.Volume, _ int) (int64, bool) { return v.SizeGiB, !v.Root })
+			if !slices.Equal(disks, []int64{5, 20}) {
+				t.Errorf("data disks of %v GiB", disks)
+			}
+		})
+	}
+}
+
+// Two controllers that both believe to lead launch a machine for one NodeClaim at the same moment: both have looked for one before either has
+// asked.
+func TestTwoLeaders(t *testing.T) {
+	for name, test := range map[string]struct {
+		differs bool
+		made    int
+	}{
+		"both know the same": {false, 1},
+		"one knows of a zone without room, and takes another network": {true, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, fake.Options{})
+			nodeClaim := claim("pool-abcde")
+			options := w.options
+			options.Clock = w.clock
+			unavailable := instancetype.NewUnavailable(w.clock)
+			other := NewProvider(w.client, w.renderer, w.types, unavailable, w.affinity, options)
+			its := w.instanceTypes()
+			if test.differs {
+				w.unavailable.MarkZone(context.Background(), "test", fake.ZoneA)
+				unavailable.MarkZone(context.Background(), "test", fake.ZoneB)
+			}
+			var looked sync.WaitGroup
+			looked.Add(2)
+			w.cloud.Fail(fake.Fault{Command: "deployVirtualMachine", Times: 2, Before: func(fake.Request) { looked.Done(); looked.Wait() }})
+			var group sync.WaitGroup
+			for _, leader := range []*DefaultProvider{w.provider, other} {
+				group.Go(func() {
+					if _, err := leader.Create(context.Background(), w.class, nodeClaim, its); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			group.Wait()
+			w.settled()
+			if n := len(w.alive()); n != test.made {
+				t.Fatalf("%d machines: %s", n, describe(w.alive()))
+			}
+			w.restart(w.client)
+			got := w.mustCreate(nodeClaim)
+			w.only(nodeClaim, got.ID)
+		})
+	}
+}
+
+// A machine that failed goes also where the job that is to destroy it is refused, and no other call for its NodeClaim follows.
+func TestWhatFailedGoes(t *testing.T) {
+	for name, test := range map[string]struct {
+		arrange func(*world)
+		left    int
+		asked   int
+	}{
+		"at once":                   {func(*world) {}, 0, 1},
+		"at the second request":     {func(w *world) { w.cloud.Fail(fake.Fault{Command: "destroyVirtualMachine", JobCode: 530, Times: 1}) }, 0, 2},
+		"with what is allowed":      {func(w *world) { w.cloud.SetExpungeAllowed(false) }, 0, 1},
+		"left to others in the end": {func(w *world) { w.cloud.Fail(fake.Fault{Command: "destroyVirtualMachine", JobCode: 530}) }, 1, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, fake.Options{})
+			test.arrange(w)
+			w.cloud.Fail(fake.Fault{Command: "deployVirtualMachine", JobCode: 533, Times: 1})
+			before := testutil.ToFloat64(destroyFailures)
+			got := w.mustCreate(claim("pool-abcde"))
+			w.eventually("the machine that failed is asked to go", func() bool {
+				failed := slices.DeleteFunc(w.alive(), func(m fake.VM) bool { return m.ID == got.ID })
+				listed, err := w.provider.List(context.Background())
+				if err != nil {
+					t.Fatal(err)
+				}
+				// What is left to garbage collection is not said to be going.
+				return w.count("destroyVirtualMachine") == test.asked && len(failed) == test.left &&
+					(test.left == 0 || len(listed) == 2 && !listed[0].Deleting && !listed[1].Deleting)
+			})
+			if failures := testutil.ToFloat64(destroyFailures) - before; int(failures) < test.asked-1+test.left {
+				t.Errorf("%v failures are counted", failures)
+			}
+		})
+	}
+}
+
 // Launches at once, each of which is repeated until it succeeds, with faults of all kinds: there is one machine for each, and nothing else to
 // clean up.
 func TestCreateAtOnceWithFaults(t *testing.T) {
@@ -556,9 +667,6 @@ func TestCreateAtOnceWithFaults(t *testing.T) {
 			w.restart(w.client)
 			for _, command := range test.commands {
 				for _, fault := range test.faults {
-					if fault.JobCode != 0 && command == "destroyVirtualMachine" {
-						continue // what is left over then is for garbage collection
-					}
 					fault.Command, fault.Probability = command, test.probability
 					w.cloud.Fail(fault)
 				}
@@ -581,15 +689,11 @@ func TestCreateAtOnceWithFaults(t *testing.T) {
 				})
 			}
 			group.Wait()
-			w.settled()
-			for _, m := range w.alive() {
-				if m.State != fake.StateRunning {
-					t.Errorf("%s is left", describe([]fake.VM{m}))
-				}
-			}
-			if n := len(w.alive()); n != test.claims {
-				t.Errorf("%d machines for %d NodeClaims: %s", n, test.claims, describe(w.alive()))
-			}
+			w.eventually("there is a machine for each NodeClaim, and what failed is gone", func() bool {
+				alive := w.alive()
+				return w.cloud.PendingJobs() == 0 && len(alive) == test.claims &&
+					lo.EveryBy(alive, func(m fake.VM) bool { return m.State == fake.StateRunning })
+			})
 			if n := w.count("deployVirtualMachine"); n <= test.claims {
 				t.Errorf("%d requests for machines: no fault has struck", n)
 			}

@@ -43,6 +43,7 @@ type builder struct {
 	kubelet       reservations
 	unavailable   *Unavailable
 	observed      map[Machine]int64
+	disks         disks
 	templateBytes int64
 
 	zones         []zonePlan
@@ -213,13 +214,8 @@ func (b *builder) memory(one size) int64 {
 	return bytes
 }
 
-// disk is the size of the root disk, 0 where it is not known. With a disk offering that takes the place of that of the offering, whose size
-// is not known here, it is at least as large as the template.
+// disk is the size of the root disk, 0 where it is not known: that of its offering, which CloudStack holds to whatever else is asked for, that
+// of the user, or else that of the template.
 func (b *builder) disk(one size) int64 {
-	rootDisk := lo.FromPtr(b.nodeClass.Spec.RootDisk)
-	ofOffering := max(one.offering.Rootdisksize, 0) * gib
-	if rootDisk.DiskOfferingID != "" {
-		ofOffering = 0
-	}
-	return cmp.Or(lo.FromPtr(rootDisk.SizeGiB)*gib, ofOffering, b.templateBytes)
+	return cmp.Or(b.disks.ownGiB(one.offering)*gib, lo.FromPtr(lo.FromPtr(b.nodeClass.Spec.RootDisk).SizeGiB)*gib, b.templateBytes)
 }

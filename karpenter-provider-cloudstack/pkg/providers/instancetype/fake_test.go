@@ -21,16 +21,23 @@ import (
 
 var errDown = errors.New("down")
 
-// fakeAPI has service offerings.
+// fakeAPI has service offerings and disk offerings.
 type fakeAPI struct {
 	offerings []*cloudstack.ServiceOffering
+	disks     []*cloudstack.DiskOffering
 	err       error
 	calls     int
+	diskCalls int
 }
 
 func (a *fakeAPI) ListServiceOfferings(context.Context, cloudstack.Scope) ([]*cloudstack.ServiceOffering, error) {
 	a.calls++
 	return a.offerings, a.err
+}
+
+func (a *fakeAPI) ListDiskOfferings(context.Context, cloudstack.Scope) ([]*cloudstack.DiskOffering, error) {
+	a.diskCalls++
+	return a.disks, a.err
 }
 
 // fakeTemplates has templates by id, in all zones.
@@ -62,6 +69,11 @@ func newWorld(options Options, offerings ...*cloudstack.ServiceOffering) *world 
 	w := &world{
 		clock: clocktesting.NewFakeClock(time.Unix(1e9, 0)), api: &fakeAPI{offerings: offerings},
 		templates: &fakeTemplates{sizes: map[string]int64{"t-amd": 10 * gib, "t-arm": 8 * gib}},
+	}
+	w.api.disks = []*cloudstack.DiskOffering{
+		{Id: "d-20", Name: "disk-20", Disksize: 20, State: "Active"}, {Id: "d-own", Name: "custom", Iscustomized: true, State: "Active"},
+		{Id: "d-far", Name: "far", Disksize: 20, Zoneid: "z1"}, {Id: "d-old", Name: "old", Disksize: 20, State: "Inactive"},
+		{Id: "d-t1", Name: "twice", Disksize: 20}, {Id: "d-t2", Name: "twice", Disksize: 30}, {Id: "d-odd", Name: "d-20", Disksize: 99},
 	}
 	w.unavailable = NewUnavailable(w.clock)
 	w.DefaultProvider = NewProvider(w.api, w.templates, w.unavailable, w.clock, options)

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pkg/errors"
@@ -33,6 +34,7 @@ const (
 // API is what of CloudStack is asked.
 type API interface {
 	ListServiceOfferings(ctx context.Context, scope cloudstack.Scope) ([]*cloudstack.ServiceOffering, error)
+	ListDiskOfferings(ctx context.Context, scope cloudstack.Scope) ([]*cloudstack.DiskOffering, error)
 }
 
 // Templates tells how large templates are, for offerings whose root disk is as large as the template.
@@ -43,10 +45,11 @@ type Templates interface {
 // Provider finds instance types. An instance type is a service offering, or one size of an offering without a size of its own.
 type Provider interface {
 	// List lists all instance types of a CloudStackNodeClass by name, those that are not available marked as such. It uses the zones,
-	// networks and templates of the status. The result is the caller's own. The error is a *selector.Error where no offering fits, or a
-	// field cannot be read, and a *cloudprovider.NodeClassNotReadyError where the zones are not known yet.
+	// networks and templates of the status. The instance types and their offerings are the caller's own; the requirements, resources and
+	// overheads in them are shared, and must be exchanged, never changed, as Karpenter core does. The error is a *selector.Error where no
+	// offering fits, or a field cannot be read, and a *cloudprovider.NodeClassNotReadyError where the zones are not known yet.
 	List(ctx context.Context, nodeClass *csv1.CloudStackNodeClass) ([]*cloudprovider.InstanceType, error)
-	// Get is the one of List that has the name. The error is a *selector.Error where there is none.
+	// Get is the one of List that has the name, and as much the caller's own. The error is a *selector.Error where there is none.
 	Get(ctx context.Context, nodeClass *csv1.CloudStackNodeClass, name string) (*cloudprovider.InstanceType, error)
 	// Offering tells what to deploy for an instance type. The error is a *selector.Error where there is none of the name.
 	Offering(ctx context.Context, nodeClass *csv1.CloudStackNodeClass, name string) (Launch, error)
@@ -64,6 +67,10 @@ type Launch struct {
 	CPU, CPUSpeedMHz, MemoryMiB int
 	// ZoneIDs are the ids of the zones that have the offering; nil for all.
 	ZoneIDs []string
+	// RootDiskOfferingID is the id of the disk offering that takes the place of that of the service offering; empty for none.
+	RootDiskOfferingID string
+	// DataDiskOfferingIDs are the ids of the disk offerings of the data disks, in their order.
+	DataDiskOfferingIDs []string
 }
 
 // Options configure a provider.
@@ -77,13 +84,14 @@ type Options struct {
 // DefaultProvider is a Provider that remembers the offerings for five minutes, and the instance types until something differs. It is safe
 // for concurrent use.
 type DefaultProvider struct {
-	api         API
-	templates   Templates
-	unavailable *Unavailable
-	clock       clock.Clock
-	options     Options
-	offerings   *cache.Cache[[]*cloudstack.ServiceOffering]
-	observed    observations
+	api           API
+	templates     Templates
+	unavailable   *Unavailable
+	clock         clock.Clock
+	options       Options
+	offerings     *cache.Cache[[]*cloudstack.ServiceOffering]
+	diskOfferings *cache.Cache[[]*cloudstack.DiskOffering]
+	observed      observations
 
 	mu    sync.Mutex
 	types map[string]*catalogue
@@ -97,15 +105,16 @@ type catalogue struct {
 	types       []*cloudprovider.InstanceType
 	launches    map[string]Launch
 	index       map[string]int
-	used        time.Time
+	used        atomic.Int64 // in nanoseconds since 1970
 }
 
 // NewProvider makes a provider. It makes no request.
 func NewProvider(api API, templates Templates, unavailable *Unavailable, clk clock.Clock, options Options) *DefaultProvider {
 	return &DefaultProvider{
 		api: api, templates: templates, unavailable: unavailable, clock: clk, options: options,
-		offerings: cache.New[[]*cloudstack.ServiceOffering]("service-offerings", ttl, clk),
-		types:     map[string]*catalogue{},
+		offerings:     cache.New[[]*cloudstack.ServiceOffering]("service-offerings", ttl, clk),
+		diskOfferings: cache.New[[]*cloudstack.DiskOffering]("disk-offerings", ttl, clk),
+		types:         map[string]*catalogue{},
 	}
 }
 
@@ -118,9 +127,18 @@ func (p *DefaultProvider) List(ctx context.Context, nodeClass *csv1.CloudStackNo
 	return lo.Map(c.types, func(it *cloudprovider.InstanceType, _ int) *cloudprovider.InstanceType { return copyOf(it) }), nil
 }
 
+// copyOf is an instance type that may be made unavailable, priced or enlarged without another's being so. Core asks for all of them for each
+// NodePool and each NodeClaim, and so the maps in it, which are most of it and which core never writes to, are not copied.
 func copyOf(it *cloudprovider.InstanceType) *cloudprovider.InstanceType {
-	out := &cloudprovider.InstanceType{}
-	it.DeepCopyInto(out)
+	offerings := make([]cloudprovider.Offering, len(it.Offerings))
+	out := &cloudprovider.InstanceType{
+		Name: it.Name, Requirements: it.Requirements, Capacity: it.Capacity, Overhead: it.Overhead,
+		Offerings: make(cloudprovider.Offerings, len(it.Offerings)),
+	}
+	for i, offering := range it.Offerings {
+		offerings[i] = *offering
+		out.Offerings[i] = &offerings[i]
+	}
 	return out
 }
 
@@ -147,7 +165,7 @@ func (p *DefaultProvider) Offering(ctx context.Context, nodeClass *csv1.CloudSta
 	if !ok {
 		return Launch{}, unknown(nodeClass, name)
 	}
-	launch.ZoneIDs = slices.Clone(launch.ZoneIDs)
+	launch.ZoneIDs, launch.DataDiskOfferingIDs = slices.Clone(launch.ZoneIDs), slices.Clone(launch.DataDiskOfferingIDs)
 	return launch, nil
 }
 
@@ -171,6 +189,9 @@ func (p *DefaultProvider) Offerings(ctx context.Context, nodeClass *csv1.CloudSt
 			return nil, err
 		}
 		if _, err := reservationsOf(nodeClass.Spec.Kubelet); err != nil {
+			return nil, err
+		}
+		if _, _, err := p.disks(ctx, nodeClass, maxAge); err != nil {
 			return nil, err
 		}
 		chosen := lo.Map(sizes, func(one size, _ int) *cloudstack.ServiceOffering { return one.offering })
@@ -206,12 +227,16 @@ func (p *DefaultProvider) catalogue(ctx context.Context, nodeClass *csv1.CloudSt
 		if err != nil {
 			return nil, err
 		}
+		disks, diskSequence, err := p.disks(ctx, nodeClass, maxAge)
+		if err != nil {
+			return nil, err
+		}
 		templateBytes, err := p.templateBytes(ctx, nodeClass)
 		if err != nil {
 			return nil, err
 		}
 		// What changes in the meantime is seen next time, as the numbers are older than the data.
-		fingerprint, err := p.fingerprint(nodeClass, sequence, templateBytes)
+		fingerprint, err := p.fingerprint(nodeClass, sequence, diskSequence, templateBytes)
 		if err != nil {
 			return nil, err
 		}
@@ -221,29 +246,30 @@ func (p *DefaultProvider) catalogue(ctx context.Context, nodeClass *csv1.CloudSt
 			return c, nil
 		}
 		cache.Miss(cacheName)
-		c, err := p.build(nodeClass, offerings, templateBytes)
+		c, err := p.build(nodeClass, offerings, disks, templateBytes)
 		if err != nil {
 			return nil, err
 		}
 		c.fingerprint = fingerprint
 		p.keep(key, c)
+		shown.show(nodeClass.Name, c, p.clock)
 		log.FromContext(ctx).V(1).Info("made the instance types", "CloudStackNodeClass", nodeClass.Name, "instanceTypes", len(c.types))
 		return c, nil
 	})
 }
 
 // fingerprint is all that instance types depend on, by value: the CloudStackNodeClass belongs to the caller, who may change it.
-func (p *DefaultProvider) fingerprint(nodeClass *csv1.CloudStackNodeClass, sequence uint64, templateBytes int64) (string, error) {
+func (p *DefaultProvider) fingerprint(nodeClass *csv1.CloudStackNodeClass, sequence, diskSequence uint64, templateBytes int64) (string, error) {
 	spec := nodeClass.Spec
-	spec.UserData, spec.Bootstrap, spec.Tags, spec.Details, spec.DataDisks, spec.Affinity = nil, nil, nil, nil, nil, nil
+	spec.UserData, spec.Bootstrap, spec.Tags, spec.Details, spec.Affinity = nil, nil, nil, nil, nil
 	status := nodeClass.Status
 	status.Conditions, status.Offerings, status.OfferingCount, status.SecurityGroups = nil, nil, 0, nil
 	text, err := json.Marshal(struct {
-		Spec                             csv1.CloudStackNodeClassSpec
-		Status                           csv1.CloudStackNodeClassStatus
-		Offerings, Unavailable, Observed uint64
-		TemplateBytes                    int64
-	}{spec, status, sequence, p.unavailable.Sequence(), p.observed.version(), templateBytes})
+		Spec                                            csv1.CloudStackNodeClassSpec
+		Status                                          csv1.CloudStackNodeClassStatus
+		Offerings, DiskOfferings, Unavailable, Observed uint64
+		TemplateBytes                                   int64
+	}{spec, status, sequence, diskSequence, p.unavailable.Sequence(), p.observed.version(), templateBytes})
 	return string(text), errors.Wrapf(err, "write CloudStackNodeClass %s as JSON", nodeClass.Name)
 }
 
@@ -254,7 +280,7 @@ func (p *DefaultProvider) cached(key, fingerprint string) *catalogue {
 	if c == nil || c.fingerprint != fingerprint {
 		return nil
 	}
-	c.used = p.clock.Now()
+	c.used.Store(p.clock.Now().UnixNano())
 	return c
 }
 
@@ -263,16 +289,16 @@ func (p *DefaultProvider) keep(key string, c *catalogue) {
 	defer p.mu.Unlock()
 	now := p.clock.Now()
 	for other, old := range p.types {
-		if now.Sub(old.used) > forgetAfter {
+		if now.Sub(time.Unix(0, old.used.Load())) > forgetAfter {
 			delete(p.types, other)
 		}
 	}
-	c.used = now
+	c.used.Store(now.UnixNano())
 	p.types[key] = c
 }
 
 func (p *DefaultProvider) build(
-	nodeClass *csv1.CloudStackNodeClass, offerings []*cloudstack.ServiceOffering, templateBytes int64,
+	nodeClass *csv1.CloudStackNodeClass, offerings []*cloudstack.ServiceOffering, disks disks, templateBytes int64,
 ) (*catalogue, error) {
 	sizes, err := selectSizes(nodeClass, offerings)
 	if err != nil {
@@ -289,13 +315,13 @@ func (p *DefaultProvider) build(
 	observed, _ := p.observed.snapshot()
 	b := &builder{
 		options: p.options, nodeClass: nodeClass, rules: rules, kubelet: kubelet, unavailable: p.unavailable, observed: observed,
-		templateBytes: templateBytes,
+		disks: disks, templateBytes: templateBytes,
 	}
 	b.plan()
 	c := &catalogue{launches: make(map[string]Launch, len(sizes)), index: make(map[string]int, len(sizes))}
 	for _, one := range sizes {
 		c.index[one.name] = len(c.types)
-		c.launches[one.name] = one.launch
+		c.launches[one.name] = disks.launch(one.launch)
 		c.types = append(c.types, b.instanceType(one))
 	}
 	return c, nil

@@ -261,8 +261,20 @@ func TestCapacity(t *testing.T) {
 		},
 			map[corev1.ResourceName]int64{corev1.ResourcePods: 20}},
 		{"the disk of the offering", Options{}, rooted, nil, disk(50 * gib)},
-		{"the disk of the user", Options{}, rooted, func(c *csv1.CloudStackNodeClass) { c.Spec.RootDisk = &csv1.RootDisk{SizeGiB: lo.ToPtr[int64](20)} }, disk(20 * gib)},
-		{"a disk offering, whose size is not known", Options{}, rooted, func(c *csv1.CloudStackNodeClass) { c.Spec.RootDisk = &csv1.RootDisk{DiskOfferingID: "d"} }, disk(amd)},
+		{"the disk of the user", Options{}, fixed(1, "small", 2, 4096), func(c *csv1.CloudStackNodeClass) {
+			c.Spec.RootDisk = &csv1.RootDisk{SizeGiB: lo.ToPtr[int64](20)}
+		}, disk(20 * gib)},
+		{"the disk of the offering, whatever the user says", Options{}, rooted, func(c *csv1.CloudStackNodeClass) {
+			c.Spec.RootDisk = &csv1.RootDisk{SizeGiB: lo.ToPtr[int64](20)}
+		}, disk(50 * gib)},
+		{"a disk offering by its id", Options{}, rooted, func(c *csv1.CloudStackNodeClass) { c.Spec.RootDisk = &csv1.RootDisk{DiskOfferingID: "d-20"} }, disk(20 * gib)},
+		{"a disk offering by its name", Options{}, rooted, func(c *csv1.CloudStackNodeClass) { c.Spec.RootDisk = &csv1.RootDisk{DiskOfferingID: "disk-20"} }, disk(20 * gib)},
+		{"a disk offering without a size", Options{}, rooted, func(c *csv1.CloudStackNodeClass) {
+			c.Spec.RootDisk = &csv1.RootDisk{DiskOfferingID: "custom", SizeGiB: lo.ToPtr[int64](70)}
+		}, disk(70 * gib)},
+		{"data disks are not for pods", Options{}, fixed(1, "small", 2, 4096), func(c *csv1.CloudStackNodeClass) {
+			c.Spec.DataDisks = []csv1.DataDisk{{DiskOfferingID: "disk-20"}}
+		}, nil},
 		{"the smallest template", Options{}, fixed(1, "small", 2, 4096), func(c *csv1.CloudStackNodeClass) {
 			c.Status.Templates = append(c.Status.Templates, csv1.TemplateStatus{ID: "t-arm", ZoneID: "z2", Architecture: "arm64"})
 		}, disk(arm)},
@@ -394,19 +406,52 @@ func TestPrice(t *testing.T) {
 	}
 }
 
+// What core does to instance types, and what is done to them on the way to it.
 func TestResultsAreTheCallers(t *testing.T) {
-	w, nodeClass := newWorld(Options{}, fixed(1, "small", 2, 4096)), class()
-	fresh := only(t, w, nodeClass)
-	spoilt := only(t, w, nodeClass)
-	spoilt.Offerings[0].Available, spoilt.Offerings[0].Price = false, 99
-	spoilt.Offerings[0].Requirements.Add(in("x", "y"))
-	spoilt.Requirements.Get(corev1.LabelTopologyZone).Insert("x")
-	spoilt.Capacity[corev1.ResourceCPU] = resource.MustParse("99")
-	spoilt.Overhead.KubeReserved[corev1.ResourceCPU] = resource.MustParse("99")
-	again := only(t, w, nodeClass)
-	if again.Offerings[0].Available != true || again.Offerings[0].Price != fresh.Offerings[0].Price || again.Offerings[0].Requirements.Has("x") ||
-		again.Requirements.Get(corev1.LabelTopologyZone).Has("x") || again.Capacity.Cpu().Value() != 2 || again.Overhead.KubeReserved.Cpu().Value() == 99 {
-		t.Error("what a caller did to its copy is served to others")
+	w, nodeClass := newWorld(Options{}, fixed(1, "small", 2, 4096), fixed(2, "large", 4, 8192)), class()
+	list := func() []*cloudprovider.InstanceType {
+		t.Helper()
+		got, err := w.List(t.Context(), nodeClass)
+		if err != nil || len(got) != 2 {
+			t.Fatalf("got %v, %v", names(got), err)
+		}
+		return got
+	}
+	print := func(types []*cloudprovider.InstanceType) (text []string) {
+		for _, it := range types {
+			text = append(text, it.Name, it.Requirements.String(), fmt.Sprint(it.Capacity), fmt.Sprint(it.Overhead.Total()), fmt.Sprint(it.Allocatable()))
+			for _, offering := range it.Offerings {
+				text = append(text, offering.Requirements.String(), fmt.Sprint(offering.Price, offering.Available, offering.ReservationCapacity))
+			}
+		}
+		return text
+	}
+	fresh := print(list())
+	for _, one := range []struct {
+		reason string
+		do     func([]*cloudprovider.InstanceType)
+	}{
+		{"a zone without hosts for the affinity group", func(types []*cloudprovider.InstanceType) { types[0].Offerings[0].Available = false }},
+		{"a price of a NodeOverlay", func(types []*cloudprovider.InstanceType) { types[0].Offerings[0].ApplyPriceOverlay("+10%") }},
+		{"a capacity of a NodeOverlay", func(types []*cloudprovider.InstanceType) {
+			types[0].ApplyCapacityOverlay(corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("99")})
+		}},
+		{"fewer offerings", func(types []*cloudprovider.InstanceType) {
+			types[0].Offerings = append(types[0].Offerings[:0], types[0].Offerings[1])
+		}},
+		{"another order", func(types []*cloudprovider.InstanceType) { slices.Reverse(types) }},
+		{"the dearest first", func(types []*cloudprovider.InstanceType) {
+			types[1].Offerings[0].Price = -1
+			cloudprovider.InstanceTypes(types).OrderByPrice(scheduling.NewRequirements())
+		}},
+	} {
+		spoilt := list()
+		if one.do(spoilt); slices.Equal(print(spoilt), fresh) {
+			t.Errorf("%s: nothing was changed", one.reason)
+		}
+		if again := print(list()); !slices.Equal(again, fresh) {
+			t.Errorf("%s: what a caller did to its copy is served to others\n%s", one.reason, cmp.Diff(fresh, again))
+		}
 	}
 }
 

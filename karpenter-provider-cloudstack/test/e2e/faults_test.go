@@ -1,8 +1,10 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -82,9 +84,20 @@ func TestRequestsFail(t *testing.T) {
 			t.Errorf("no request has failed with %s", kind)
 		}
 	}
-	for _, claim := range w.claims(t, name) {
-		if !claim.StatusConditions().Get(karpv1.ConditionTypeInitialized).IsTrue() {
-			t.Errorf("node claim %s is stuck: %+v", claim.Name, claim.Status.Conditions)
+	// A node may have joined just now: its claim has a minute to notice.
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(200 * time.Millisecond) {
+		var stuck []string
+		for _, claim := range w.claims(t, name) {
+			if !claim.StatusConditions().Get(karpv1.ConditionTypeInitialized).IsTrue() {
+				stuck = append(stuck, fmt.Sprintf("%s: %+v", claim.Name, claim.Status.Conditions))
+			}
+		}
+		if len(stuck) == 0 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Errorf("node claims are stuck: %s", strings.Join(stuck, "; "))
+			break
 		}
 	}
 

@@ -86,7 +86,8 @@ func (e *Engine) Locks(identity stackidentity.Identity) (locks []Lock, known boo
 const lockFolder = ".pulumi/locks"
 
 func locksIn(directory string, identity stackidentity.Identity) ([]Lock, error) {
-	files, err := fs.Glob(os.DirFS(directory), path.Join(lockFolder, identity.String(), "*"))
+	// Beside a lock its attributes may stand, in a file of its name and ".attrs".
+	files, err := fs.Glob(os.DirFS(directory), path.Join(lockFolder, identity.String(), "*.json"))
 	if err != nil {
 		return nil, errors.Wrap(err, "look for the locks of the stack")
 	}
@@ -157,6 +158,7 @@ func removeLocks(locks []Lock) error {
 		if err := os.Remove(lock.file); err != nil && !os.IsNotExist(err) {
 			return errors.Wrap(err, "remove the lock")
 		}
+		_ = os.Remove(lock.file + ".attrs")
 	}
 	return nil
 }

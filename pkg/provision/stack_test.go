@@ -361,6 +361,48 @@ func (w *world) waiting(t *testing.T, onWait func()) *Engine {
 	return engine
 }
 
+// TestStaleLockWithAttributes: Pulumi writes the attributes of each file beside it, where the URL of the backend does not tell it
+// otherwise, and they are no lock.
+func TestStaleLockWithAttributes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.options.State.BackendURL = strings.TrimSuffix(w.options.State.BackendURL, "?metadata=skip")
+	engine, err := New(w.options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stack := stackOf(t, vpc(t, "main", "main", "fra1"), testToken)
+	if _, err := engine.Up(t.Context(), stack); err != nil {
+		t.Fatal(err)
+	}
+	ended := exec.Command("go", "version")
+	if err := ended.Run(); err != nil {
+		t.Fatal(err)
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := filepath.Join(w.directory, "state", "backend", ".pulumi", "locks", "organization", "civovpc", "main")
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string]string{
+		"0b1f8b1e-0000-4000-8000-000000000000.json":       fmt.Sprintf(`{"pid":%d,"username":"someone","hostname":%q}`, ended.Process.Pid, host),
+		"0b1f8b1e-0000-4000-8000-000000000000.json.attrs": `{"user.content_type":"text/plain; charset=utf-8","md5":null}`,
+	} {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if result, err := engine.Up(t.Context(), stack); err != nil || result.Changed() {
+		t.Errorf("a lock of a process that has ended: %+v, error %v", result, err)
+	}
+	if left, err := os.ReadDir(folder); err == nil && len(left) > 0 {
+		t.Errorf("of the lock there is left: %v", left)
+	}
+}
+
 // TestStaleLock finds the lock of a process that was killed.
 func TestStaleLock(t *testing.T) {
 	t.Parallel()

@@ -5,6 +5,8 @@ SHELL := /bin/sh
 # The module that holds buf/validate/validate.proto. It is data for buf, not a Go dependency; the Go checksum database
 # vouches for it all the same.
 PROTOVALIDATE := github.com/bufbuild/protovalidate@v1.2.2
+# The same for google/api/annotations.proto: the last release of the gateway that carries a copy of it.
+GOOGLEAPIS := github.com/grpc-ecosystem/grpc-gateway@v1.16.0
 
 .PHONY: help
 help: ## list the targets
@@ -15,12 +17,19 @@ demo: pulumi-cli ## provision clusters on both clouds, emulated on this machine,
 	@sh examples/demo.sh
 
 .PHONY: test
-test: generate-check lint unit ## everything that CI runs
+test: generate-check lint unit openapi ## everything that CI runs
 	@$(MAKE) -j2 --output-sync=target fuzz karpenter
 
 .PHONY: unit
 unit: pulumi-cli ## the tests of every package, the end-to-end ones on the real engine included
 	go test -timeout 40m -parallel 4 ./...
+
+.PHONY: openapi
+openapi: ## lint the description of the REST API, and play its tests through a proxy that holds every request and answer against it
+	@if command -v npm >/dev/null; then \
+		tools=$$(tools/openapi/install) && \
+		NODEPOOLS_OPENAPI_TOOLS="$$tools" go test -count=1 -run '^Test(DescriptionPassesTheLinter|ThroughAValidatingProxy)$$' ./pkg/nodepools/server; \
+	else echo "there is no npm here: the description is not linted, and no proxy checks the API against it"; fi
 
 .PHONY: karpenter
 karpenter: ## the demonstration and the tests of the Karpenter provider for CloudStack, a Go module of its own
@@ -60,14 +69,25 @@ pulumi-cli: ## build the Pulumi CLI into the user's cache, unless one is there o
 	@dir=$$(cd tools && go mod download -json $(PROTOVALIDATE) | sed -n 's/.*"Dir": "\(.*\)".*/\1/p') && \
 		cp -r "$$dir/proto/protovalidate" $@.new && chmod -R u+w $@.new && mv $@.new $@
 
+.build/googleapis:
+	@mkdir -p .build
+	@dir=$$(cd tools && go mod download -json $(GOOGLEAPIS) | sed -n 's/.*"Dir": "\(.*\)".*/\1/p') && \
+		rm -rf $@.new && mkdir -p $@.new/google/api && cp "$$dir"/third_party/googleapis/google/api/*.proto $@.new/google/api/ && \
+		chmod -R u+w $@.new && mv $@.new $@
+
+# The plugins that buf.gen.yaml names, on the PATH of what follows.
+PLUGINS = for plugin in protoc-gen-go protoc-gen-go-grpc protoc-gen-grpc-gateway; do \
+	PATH="$$(dirname "$$(tools/tool $$plugin)"):$$PATH"; done
+
 # The protos with their comments, which the generated Go lacks: for planton explain, generate and schema.
 BUILD_IMAGE = $$(tools/tool buf) build apis --exclude-imports --as-file-descriptor-set -o
 
 .PHONY: generate
-generate: lint-protos ## generate Go from the protos, the image of their comments, and the JSON Schemas
-	@gen=$$(tools/tool protoc-gen-go) && PATH="$$(dirname $$gen):$$PATH" $$(tools/tool buf) generate
+generate: lint-protos ## generate Go from the protos, the image of their comments, the JSON Schemas and the OpenAPI document
+	@$(PLUGINS) && $$(tools/tool buf) generate
 	@$(BUILD_IMAGE) pkg/schema/protos.binpb
 	go test ./pkg/schema -run '^TestSchemasAreFresh$$' -update
+	go run ./internal/openapi pkg/schema/protos.binpb > .build/openapi.json && mv .build/openapi.json pkg/nodepools/server/openapi.json
 
 .PHONY: reference
 reference: ## the reference of the commands in docs/reference, after a change of a command or flag
@@ -78,23 +98,24 @@ man: ## manual pages of the commands into .build/man
 	@rm -rf .build/man && go run ./internal/reference man .build/man
 
 .PHONY: lint-protos
-lint-protos: .build/protovalidate ## format and rules of the protos
+lint-protos: .build/protovalidate .build/googleapis ## format and rules of the protos
 	@buf=$$(tools/tool buf) && $$buf format --diff --exit-code apis && $$buf lint
 
 .PHONY: generate-check
 generate-check: lint-protos breaking ## fail when what is generated is not what the protos say
-	@fresh=$$(mktemp -d) && trap 'rm -rf "$$fresh"' EXIT && gen=$$(tools/tool protoc-gen-go) && \
-		PATH="$$(dirname $$gen):$$PATH" $$(tools/tool buf) generate -o "$$fresh" && \
-		(cd "$$fresh" && find apis -name '*.pb.go' | sort) > "$$fresh/want" && find apis -name '*.pb.go' | sort > "$$fresh/have" && \
+	@fresh=$$(mktemp -d) && trap 'rm -rf "$$fresh"' EXIT && $(PLUGINS) && $$(tools/tool buf) generate -o "$$fresh" && \
+		(cd "$$fresh" && find apis -name '*.pb*.go' | sort) > "$$fresh/want" && find apis -name '*.pb*.go' | sort > "$$fresh/have" && \
 		{ diff -u "$$fresh/have" "$$fresh/want" && while read -r f; do cmp "$$f" "$$fresh/$$f" || exit; done < "$$fresh/want"; } || \
 		{ echo "the generated Go under apis/ is stale: run make generate and commit" >&2; exit 1; }
 	@fresh=$$(mktemp -d) && trap 'rm -rf "$$fresh"' EXIT && $(BUILD_IMAGE) "$$fresh/protos.binpb" && \
 		cmp pkg/schema/protos.binpb "$$fresh/protos.binpb" || \
 		{ echo "pkg/schema/protos.binpb is stale: run make generate and commit" >&2; exit 1; }
 	go test ./pkg/schema -run '^TestSchemasAreFresh$$'
+	@go run ./internal/openapi pkg/schema/protos.binpb | cmp - pkg/nodepools/server/openapi.json || \
+		{ echo "pkg/nodepools/server/openapi.json is stale: run make generate and commit" >&2; exit 1; }
 
 .PHONY: breaking
-breaking: .build/protovalidate ## fail when the protos break what is promised (apis/baseline.binpb)
+breaking: .build/protovalidate .build/googleapis ## fail when the protos break what is promised (apis/baseline.binpb)
 	@$$(tools/tool buf) breaking apis --against apis/baseline.binpb
 
 .PHONY: baseline

@@ -10,11 +10,8 @@ import (
 	"github.com/plantonhq/project-planton/pkg/nativeprovider/digitalocean"
 )
 
-// version is the one of the SDK whose resources the plugin answers for.
-var version = "4.57.0"
-
 func main() {
-	if err := nativeprovider.Main(digitalocean.New(version)); err != nil {
+	if err := nativeprovider.Main(digitalocean.New(digitalocean.SDKVersion)); err != nil {
 		fmt.Fprintln(os.Stderr, "pulumi-resource-digitalocean:", err)
 		os.Exit(1)
 	}

@@ -21,19 +21,13 @@ import (
 // token is accepted by the clouds of the bench.
 const token = "token-of-the-bench"
 
-// The versions of the SDKs that the modules are written against: the engine warns of a plugin with a lower one.
-const (
-	civoVersion         = "2.4.8"
-	digitaloceanVersion = "4.57.0"
-)
-
 // nativePlugin is the native plugin of a provider.
 func nativePlugin(provider string) (*nativeprovider.Provider, error) {
 	switch provider {
 	case kinds.Civo:
-		return nativecivo.New(civoVersion), nil
+		return nativecivo.New(nativecivo.SDKVersion), nil
 	case kinds.DigitalOcean:
-		return nativedigitalocean.New(digitaloceanVersion), nil
+		return nativedigitalocean.New(nativedigitalocean.SDKVersion), nil
 	default:
 		return nil, errors.Errorf("there is no native plugin for %q", provider)
 	}

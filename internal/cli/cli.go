@@ -132,6 +132,7 @@ func newRoot(streams Streams) *cobra.Command {
 	root.AddCommand(newDrift(streams), newImport(streams), newInit(streams), newPulumi(streams))
 	root.AddCommand(newLoadManifest(streams), newStackInput(streams))
 	root.AddCommand(newStacks(streams), newState(streams), newUnlock(streams))
+	root.AddCommand(newNodePools(streams))
 	root.AddCommand(newKinds(streams), newExplain(streams), newSchema(streams), newGenerate(streams))
 	addCompletion(root, streams)
 	return root

@@ -9,6 +9,8 @@ import (
 
 	"github.com/plantonhq/project-planton/pkg/doctor"
 	"github.com/plantonhq/project-planton/pkg/kinds"
+	nativecivo "github.com/plantonhq/project-planton/pkg/nativeprovider/civo"
+	nativedigitalocean "github.com/plantonhq/project-planton/pkg/nativeprovider/digitalocean"
 	"github.com/plantonhq/project-planton/pkg/provision"
 )
 
@@ -52,7 +54,7 @@ func (o *doctorOptions) run(ctx context.Context, streams Streams, cmd *cobra.Com
 		Emulated:       emulated,
 		StateDirectory: directory,
 		Plugins:        provision.Choice(o.cloud.plugins),
-		Native:         map[string]string{kinds.Civo: civoSDKVersion, kinds.DigitalOcean: digitalOceanSDKVersion},
+		Native:         map[string]string{kinds.Civo: nativecivo.SDKVersion, kinds.DigitalOcean: nativedigitalocean.SDKVersion},
 		Credentials:    credentialsOf(streams, o.cloud),
 	})
 	for i := range checks {

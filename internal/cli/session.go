@@ -125,8 +125,8 @@ func openEngine(ctx context.Context, streams Streams, flags cloudFlags, progress
 		State:   state,
 		Plugins: provision.Choice(flags.plugins),
 		Native: map[string]provision.NativePlugin{
-			kinds.Civo:         nativecivo.New(civoSDKVersion),
-			kinds.DigitalOcean: nativedigitalocean.New(digitalOceanSDKVersion),
+			kinds.Civo:         nativecivo.New(nativecivo.SDKVersion),
+			kinds.DigitalOcean: nativedigitalocean.New(nativedigitalocean.SDKVersion),
 		},
 		Modules: func(kinds.Kind) (provision.Module, bool) {
 			return func(ctx *pulumi.Context, stackInput proto.Message) error { return modules.Resources(ctx, stackInput) }, true

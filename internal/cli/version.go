@@ -118,10 +118,3 @@ func (b *build) fill(info *debug.BuildInfo) {
 		}
 	}
 }
-
-// The versions that the native plugins give: those of the SDKs that the modules are written against, which the engine expects. A test
-// keeps them in step with go.mod.
-const (
-	civoSDKVersion         = "2.4.8"
-	digitalOceanSDKVersion = "4.57.0"
-)

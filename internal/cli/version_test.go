@@ -7,6 +7,9 @@ import (
 	"runtime/debug"
 	"strings"
 	"testing"
+
+	nativecivo "github.com/plantonhq/project-planton/pkg/nativeprovider/civo"
+	nativedigitalocean "github.com/plantonhq/project-planton/pkg/nativeprovider/digitalocean"
 )
 
 // TestSDKVersions keeps the versions that the native plugins give in step with the SDKs.
@@ -17,8 +20,8 @@ func TestSDKVersions(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"github.com/pulumi/pulumi-civo/sdk/v2 v" + civoSDKVersion + "\n",
-		"github.com/pulumi/pulumi-digitalocean/sdk/v4 v" + digitalOceanSDKVersion + "\n",
+		"github.com/pulumi/pulumi-civo/sdk/v2 v" + nativecivo.SDKVersion + "\n",
+		"github.com/pulumi/pulumi-digitalocean/sdk/v4 v" + nativedigitalocean.SDKVersion + "\n",
 	} {
 		if !strings.Contains(string(content), want) {
 			t.Errorf("go.mod does not require %s", strings.TrimSpace(want))

@@ -1,0 +1,113 @@
+package nodepoolsserver
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/plantonhq/project-planton/pkg/nodepools/status"
+	"github.com/plantonhq/project-planton/pkg/nodepools/store"
+)
+
+// scrapeTimeout is how long the database may take to answer a scrape.
+const scrapeTimeout = 5 * time.Second
+
+// databaseMetrics are what the database tells when somebody asks. All processes on a database tell the same.
+type databaseMetrics struct {
+	db     *store.DB
+	logger *slog.Logger
+
+	up, objects, stalled                *prometheus.Desc
+	waiting, running, longest           *prometheus.Desc
+	transactions, batches, failed, open *prometheus.Desc
+}
+
+// registerMetrics adds the metrics of the database and of the process to those of the server.
+func registerMetrics(registry *prometheus.Registry, db *store.DB, logger *slog.Logger) {
+	describe := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc(name, help, labels, nil)
+	}
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), &databaseMetrics{
+		db: db, logger: logger,
+		up:           describe("nodepools_database_up", "Whether the database answered; without it, what it tells is missing."),
+		objects:      describe("nodepools_objects", "Clusters and node pools.", "kind", "platform", "phase"),
+		stalled:      describe("nodepools_deletions_stalled", "Deletions that take longer than they should."),
+		waiting:      describe("nodepools_work_waiting", "Objects that wait to be worked on, over all workers."),
+		running:      describe("nodepools_work_running", "Objects that are being worked on, over all workers."),
+		longest:      describe("nodepools_work_longest_wait_seconds", "How long the object that waits longest to be worked on has waited."),
+		transactions: describe("nodepools_store_transactions_total", "Transactions of this process that were committed."),
+		batches:      describe("nodepools_store_commits_total", "Commits of this process; one commits all transactions that waited."),
+		failed:       describe("nodepools_store_transactions_failed_total", "Transactions of this process that failed together with their commit."),
+		open:         describe("nodepools_store_transactions_waiting", "Transactions of this process that wait."),
+	})
+}
+
+// Describe is that of a prometheus.Collector.
+func (m *databaseMetrics) Describe(found chan<- *prometheus.Desc) {
+	for _, one := range []*prometheus.Desc{
+		m.up, m.objects, m.stalled, m.waiting, m.running, m.longest, m.transactions, m.batches, m.failed, m.open,
+	} {
+		found <- one
+	}
+}
+
+// Collect is that of a prometheus.Collector. A database that does not answer is told as such: the metrics of requests are needed then more
+// than ever.
+func (m *databaseMetrics) Collect(found chan<- prometheus.Metric) {
+	stats := m.db.Stats()
+	tell := func(desc *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string) {
+		found <- prometheus.MustNewConstMetric(desc, kind, value, labels...)
+	}
+	tell(m.transactions, prometheus.CounterValue, float64(stats.Transactions))
+	tell(m.batches, prometheus.CounterValue, float64(stats.Batches))
+	tell(m.failed, prometheus.CounterValue, float64(stats.Failed))
+	tell(m.open, prometheus.GaugeValue, float64(stats.Waiting))
+
+	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
+	defer cancel()
+	counts, err := m.db.Counts(ctx)
+	waiting, running, backlogErr := m.db.Backlog(ctx)
+	longest, longestErr := m.db.Longest(ctx)
+	stalled, stalledErr := m.countStalled(ctx)
+	if err = firstOf(err, backlogErr, longestErr, stalledErr); err != nil {
+		m.logger.Error("read metrics of the database", "error", err)
+		tell(m.up, prometheus.GaugeValue, 0)
+		return
+	}
+	tell(m.up, prometheus.GaugeValue, 1)
+	for _, one := range counts {
+		tell(m.objects, prometheus.GaugeValue, float64(one.Objects), string(one.Kind), one.Platform, one.Phase)
+	}
+	tell(m.stalled, prometheus.GaugeValue, float64(stalled))
+	tell(m.waiting, prometheus.GaugeValue, float64(waiting))
+	tell(m.running, prometheus.GaugeValue, float64(running))
+	tell(m.longest, prometheus.GaugeValue, longest.Seconds())
+}
+
+// countStalled counts deletions that are stalled. Few objects are being deleted at a time.
+func (m *databaseMetrics) countStalled(ctx context.Context) (count int, err error) {
+	for _, kind := range []store.Kind{store.Cluster, store.NodePool} {
+		page, err := m.db.List(ctx, store.Query{Kind: kind, Phase: status.Deleting, DocumentsOnly: true})
+		if err != nil {
+			return 0, err
+		}
+		for _, record := range page.Records {
+			var object struct {
+				Status struct {
+					Reason string `json:"reason"`
+				} `json:"status"`
+			}
+			if err := json.Unmarshal(record.Document, &object); err != nil {
+				return 0, err
+			}
+			if object.Status.Reason == status.ConditionDeletionStalled {
+				count++
+			}
+		}
+	}
+	return count, nil
+}

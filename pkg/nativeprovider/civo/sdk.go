@@ -1,0 +1,5 @@
+package civo
+
+// SDKVersion is the version of pulumi-civo/sdk/v2 that the modules are written against. The engine expects it of the plugin, and warns on
+// every run of a lower one. A test keeps it in step with go.mod.
+const SDKVersion = "2.4.8"

@@ -1,0 +1,214 @@
+package service
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/pkg/errors"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/emptypb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	nodepoolsv1 "github.com/plantonhq/project-planton/apis/org/project_planton/nodepools/v1"
+	"github.com/plantonhq/project-planton/pkg/nodepools/auth"
+	"github.com/plantonhq/project-planton/pkg/nodepools/status"
+	"github.com/plantonhq/project-planton/pkg/nodepools/store"
+)
+
+// RegisterController says that a controller is there. Objects of its platforms then wait for it. Repeated, it is a sign of life.
+func (s *Service) RegisterController(ctx context.Context, request *nodepoolsv1.RegisterControllerRequest) (*nodepoolsv1.Controller, error) {
+	who, err := reader(ctx)
+	if err != nil {
+		return nil, err
+	}
+	given := request.GetController()
+	wanted := &nodepoolsv1.Controller{
+		Name: given.GetName(), Platforms: slices.Clone(given.GetPlatforms()), Version: given.GetVersion(), Clusters: given.GetClusters(),
+	}
+	if wanted.Name == "" {
+		wanted.Name = request.GetName()
+	}
+	if who.Role != auth.Admin && !who.ReportsAs(wanted.Name) {
+		return nil, forbidden("this identity does not register as '" + wanted.Name + "'")
+	}
+	if err := check(wanted, "controller"); err != nil {
+		return nil, s.outcome(ctx, err)
+	}
+	if request.GetName() != "" && request.GetName() != wanted.Name {
+		return nil, violates("name", "name.path", "must be that of the path")
+	}
+	for _, platform := range wanted.Platforms {
+		if !who.SeesPlatform(platform) {
+			return nil, forbidden("this identity does not register for the platform " + platform)
+		}
+	}
+	slices.Sort(wanted.Platforms)
+	var affected []string
+	result, err := answer(ctx, s, call{who.Name, "RegisterController", request, false}, func() *nodepoolsv1.Controller { return &nodepoolsv1.Controller{} },
+		func(c *change) (*nodepoolsv1.Controller, store.Key, error) {
+			var err error
+			affected, err = c.register(wanted)
+			return toController(store.Controller{
+				Name: wanted.Name, Platforms: wanted.Platforms, Version: wanted.Version, Clusters: wanted.Clusters, LastSeen: c.at,
+			}), store.Key{}, err
+		})
+	if err != nil || len(affected) == 0 {
+		return result, err
+	}
+	return result, s.reevaluateAll(ctx, affected)
+}
+
+// register keeps a controller, and returns the platforms whose objects wait for others than before.
+func (c *change) register(wanted *nodepoolsv1.Controller) ([]string, error) {
+	controllers, err := c.allControllers()
+	if err != nil {
+		return nil, err
+	}
+	at := slices.IndexFunc(controllers, func(one store.Controller) bool { return one.Name == wanted.GetName() })
+	var before []byte
+	if at >= 0 {
+		if before, err = toJSON(toController(controllers[at])); err != nil {
+			return nil, err
+		}
+	}
+	next := store.Controller{Name: wanted.GetName(), Platforms: wanted.GetPlatforms(), Version: wanted.GetVersion(), Clusters: wanted.GetClusters(), LastSeen: c.at}
+	if err := c.tx.PutController(next); err != nil {
+		return nil, err
+	}
+	var affected []string
+	if at < 0 {
+		affected = next.Platforms
+	} else {
+		last := controllers[at]
+		slices.Sort(last.Platforms)
+		if slices.Equal(last.Platforms, next.Platforms) && last.Clusters == next.Clusters && last.Version == next.Version {
+			return nil, nil
+		}
+		if !slices.Equal(last.Platforms, next.Platforms) || last.Clusters != next.Clusters {
+			affected = slices.Concat(last.Platforms, next.Platforms)
+			slices.Sort(affected)
+			affected = slices.Compact(affected)
+		}
+	}
+	after, err := toJSON(toController(next))
+	if err != nil {
+		return nil, err
+	}
+	return affected, c.tx.Audit(store.AuditEntry{
+		Time: c.at, Actor: c.actor, Action: "register", Resource: "controller", ObjectID: next.Name,
+		Before: string(before), After: string(after), RequestID: c.request.ID,
+	})
+}
+
+// ListControllers lists the registered controllers by their names.
+func (s *Service) ListControllers(ctx context.Context, _ *nodepoolsv1.ListControllersRequest) (*nodepoolsv1.ListControllersResponse, error) {
+	if _, err := reader(ctx); err != nil {
+		return nil, err
+	}
+	controllers, err := s.store.Controllers(ctx)
+	if err != nil {
+		return nil, s.outcome(ctx, err)
+	}
+	result := &nodepoolsv1.ListControllersResponse{}
+	for _, controller := range controllers {
+		result.Controllers = append(result.Controllers, toController(controller))
+	}
+	return result, nil
+}
+
+// DeleteController forgets a controller: objects no longer wait for it, and those that are being deleted do not either. When it was
+// interrupted, it can be repeated.
+func (s *Service) DeleteController(ctx context.Context, request *nodepoolsv1.DeleteControllerRequest) (*emptypb.Empty, error) {
+	who, err := administrator(ctx, "forget a controller")
+	if err != nil {
+		return nil, err
+	}
+	if strings.ContainsRune(request.GetName(), 0) {
+		return nil, fail(ReasonNotFound, "Controller not found", "")
+	}
+	found := true
+	err = s.transact(ctx, who.Name, func(c *change) error {
+		err := c.tx.DeleteController(request.GetName())
+		if found = !errors.Is(err, store.ErrNotFound); !found {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		return c.tx.Audit(store.AuditEntry{
+			Time: c.at, Actor: c.actor, Action: "delete", Resource: "controller", ObjectID: request.GetName(), RequestID: c.request.ID,
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	released, err := s.releaseFinalizers(ctx, request.GetName())
+	if err != nil {
+		return nil, err
+	}
+	if !found && !released {
+		return nil, fail(ReasonNotFound, "Controller not found", "")
+	}
+	return newEmpty(), s.reevaluateAll(ctx, nil)
+}
+
+// releaseFinalizers takes a forgotten controller from the objects that wait for it.
+func (s *Service) releaseFinalizers(ctx context.Context, name string) (bool, error) {
+	released := false
+	for _, kind := range []store.Kind{store.NodePool, store.Cluster} {
+		query := store.Query{Kind: kind, Phase: status.Deleting, Limit: batch}
+		err := s.eachPage(ctx, query, func(c *change, record store.Record) error {
+			o, err := decode(record)
+			if err != nil || !o.removeFinalizer(name) {
+				return err
+			}
+			released = true
+			pools, err := c.tx.Pools(o.clusterID())
+			if err != nil {
+				return err
+			}
+			if o.removable(len(pools)) {
+				return c.forget(o, "delete")
+			}
+			if _, err := c.evaluate(o, false); err != nil {
+				return err
+			}
+			if err := c.put(o, record.Owner); err != nil {
+				return err
+			}
+			return c.event(o, "status", describeStatus(o, record.Phase))
+		})
+		if err != nil {
+			return released, s.outcome(ctx, err)
+		}
+	}
+	return released, nil
+}
+
+// reevaluateAll makes the status of all objects of some platforms (nil: of all) anew: they wait for other controllers than before.
+func (s *Service) reevaluateAll(ctx context.Context, platforms []string) error {
+	// What was registered is kept already, so this is done also when the client does not wait for it.
+	ctx = context.WithoutCancel(ctx)
+	for _, kind := range []store.Kind{store.Cluster, store.NodePool} {
+		err := s.eachPage(ctx, store.Query{Kind: kind, Platforms: platforms, Limit: batch}, func(c *change, record store.Record) error {
+			o, err := decode(record)
+			if err != nil {
+				return err
+			}
+			return c.refresh(o)
+		})
+		if err != nil {
+			return s.outcome(ctx, err)
+		}
+	}
+	return nil
+}
+
+func toController(controller store.Controller) *nodepoolsv1.Controller {
+	result := &nodepoolsv1.Controller{Name: controller.Name, Platforms: controller.Platforms, Version: controller.Version, Clusters: controller.Clusters}
+	if !controller.LastSeen.IsZero() {
+		result.LastSeen = timestamppb.New(controller.LastSeen)
+	}
+	return proto.CloneOf(result)
+}

@@ -1,0 +1,207 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/pkg/errors"
+	"github.com/plantonhq/project-planton/pkg/filelock"
+	"github.com/pressly/goose/v3"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riversqlite"
+	_ "modernc.org/sqlite" // the driver of this name
+)
+
+// sqlite keeps everything in one file. One connection writes, through which River goes too, so that writers wait for each other
+// in Go and not by SQLITE_BUSY; others read, each from the last commit.
+type sqlite struct {
+	path            string
+	options         Options
+	writer, readers *sql.DB
+	river           *river.Client[*sql.Tx]
+}
+
+func openSQLite(path string, options Options) (*sqlite, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, errors.Wrap(err, "open the database")
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, errors.Wrap(err, "make the folder of the database")
+	}
+	// SQLite gives its other files the mode of this one. A file that is there is left to SQLite: to close it would take the locks
+	// away that this process has on it.
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err == nil {
+		err = file.Close()
+	}
+	if err != nil && !os.IsExist(err) {
+		return nil, errors.Wrap(err, "open the database")
+	}
+	s := &sqlite{path: path, options: options}
+	if s.writer, err = openFile(path, false, 1); err != nil {
+		return nil, err
+	}
+	if s.readers, err = openFile(path, true, options.Readers); err != nil {
+		_ = s.writer.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// openFile opens a database file for a number of connections.
+func openFile(path string, readOnly bool, connections int) (*sql.DB, error) {
+	values := url.Values{"_pragma": {
+		"busy_timeout(10000)", // other processes
+		"journal_mode(WAL)", "synchronous(FULL)", "cache_size(-8192)", "temp_store(MEMORY)", "trusted_schema(0)",
+	}}
+	if readOnly {
+		values.Add("_pragma", "query_only(1)")
+	} else {
+		values.Set("_txlock", "immediate")
+	}
+	address := url.URL{Scheme: "file", OmitHost: true, Path: path, RawQuery: values.Encode()}
+	registered, err := sql.Open("sqlite", "")
+	if err != nil {
+		return nil, errors.Wrap(err, "open the database")
+	}
+	db := sql.OpenDB(&connector{address: address.String(), driver: registered.Driver()})
+	if err := registered.Close(); err != nil {
+		return nil, errors.Wrap(err, "open the database")
+	}
+	db.SetMaxOpenConns(connections)
+	db.SetMaxIdleConns(connections)
+	return db, nil
+}
+
+func (s *sqlite) start(ctx context.Context) (revision int64, err error) {
+	if s.river, err = river.NewClient(riversqlite.New(s.writer), &river.Config{Logger: quiet(s.options.Logger)}); err != nil {
+		return 0, errors.Wrap(err, "prepare the job queue")
+	}
+	err = s.query(ctx, `SELECT revision FROM state`, nil, func(scan scan) error { return scan(&revision) })
+	return revision, errors.Wrap(err, "read the database")
+}
+
+func (s *sqlite) query(ctx context.Context, statement string, arguments []any, each func(scan scan) error) error {
+	return read(s.readers.QueryContext(ctx, statement, arguments...))(each)
+}
+
+// read calls a function for each row.
+func read(rows *sql.Rows, err error) func(each func(scan scan) error) error {
+	return func(each func(scan scan) error) error {
+		if err != nil {
+			return errors.Wrap(err, "read the database")
+		}
+		defer func() { _ = rows.Close() }() // its errors are those of Err
+		for rows.Next() {
+			if err := each(rows.Scan); err != nil {
+				return errors.Wrap(err, "read the database")
+			}
+		}
+		return errors.Wrap(rows.Err(), "read the database")
+	}
+}
+
+func (s *sqlite) begin(context.Context) (transaction, state, error) {
+	begun, err := s.writer.BeginTx(background, nil)
+	if err != nil {
+		return nil, state{}, err
+	}
+	t := &sqliteTransaction{sqlite: s, tx: begun}
+	var found state
+	var last int64
+	err = t.query(`SELECT revision, sequence, time FROM state`, nil, func(scan scan) error { return scan(&found.revision, &found.sequence, &last) })
+	if err != nil {
+		t.rollback()
+		return nil, state{}, err
+	}
+	found.now = instant(max(micros(time.Now()), last))
+	return t, found, nil
+}
+
+// listen does nothing: others who write to the file tell nobody, and asking finds it.
+func (s *sqlite) listen(context.Context, func(int64)) {}
+
+func (s *sqlite) close() error {
+	// Closing the last connection moves the log into the file.
+	err := s.readers.Close()
+	if err := s.writer.Close(); err != nil {
+		return errors.Wrap(err, "close the database")
+	}
+	return errors.Wrap(err, "close the database")
+}
+
+type sqliteTransaction struct {
+	sqlite *sqlite
+	tx     *sql.Tx
+	failed error // of what was sent
+}
+
+// background is for statements: nothing interrupts a transaction that others share.
+var background = context.Background()
+
+func (t *sqliteTransaction) query(text string, arguments []any, each func(scan scan) error) error {
+	if err := t.flush(); err != nil {
+		return err
+	}
+	return read(t.tx.QueryContext(background, text, arguments...))(each)
+}
+
+func (t *sqliteTransaction) send(each func(scan scan) error, text string, arguments ...any) {
+	if t.failed != nil {
+		return
+	}
+	if each != nil {
+		t.failed = t.query(text, arguments, each)
+		return
+	}
+	_, err := t.tx.ExecContext(background, text, arguments...)
+	t.failed = errors.Wrap(err, "write to the database")
+}
+
+func (t *sqliteTransaction) flush() error {
+	failed := t.failed
+	t.failed = nil
+	return failed
+}
+
+func (t *sqliteTransaction) insert(jobs []job) error {
+	if err := t.flush(); err != nil {
+		return err
+	}
+	_, err := t.sqlite.river.InsertManyFastTx(background, t.tx, insertions(jobs))
+	return err
+}
+
+func (t *sqliteTransaction) commit(state state) (unknown bool, err error) {
+	t.send(nil, `UPDATE state SET revision = ?1, sequence = ?2, time = ?3`, state.revision, state.sequence, micros(state.now))
+	if err := t.flush(); err != nil {
+		t.rollback()
+		return false, err
+	}
+	// A commit that fails leaves the transaction open in SQLite, so it is rolled back and nothing was written.
+	if err := t.tx.Commit(); err != nil {
+		return false, err
+	}
+	return false, nil
+}
+
+func (t *sqliteTransaction) rollback() { _ = t.tx.Rollback() }
+
+func (s *sqlite) migrate(ctx context.Context, run bool) error {
+	lock, err := filelock.Acquire(ctx, s.path+".lock", nil)
+	if err != nil {
+		return errors.Wrap(err, "wait for another process that opens the database")
+	}
+	defer func() { _ = lock.Unlock() }()
+	return migrate(ctx, goose.DialectSQLite3, s.writer, riversqlite.New(s.writer), s.options, run)
+}
+
+func (s *sqlite) workers(options WorkOptions, run func(ctx context.Context, job job) error) (workers, error) {
+	// Nothing tells of new jobs.
+	return newWorkers(riversqlite.New(s.writer), 50*time.Millisecond, options, quiet(s.options.Logger), run)
+}

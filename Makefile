@@ -19,6 +19,7 @@ demo: pulumi-cli ## provision clusters on both clouds, emulated on this machine,
 .PHONY: test
 test: generate-check lint unit openapi ## everything that CI runs
 	@$(MAKE) -j2 --output-sync=target fuzz karpenter
+	@$(MAKE) chart
 
 .PHONY: unit
 unit: pulumi-cli ## the tests of every package, the end-to-end ones on the real engine included
@@ -30,6 +31,11 @@ openapi: ## lint the description of the REST API, and play its tests through a p
 		tools=$$(tools/openapi/install) && \
 		NODEPOOLS_OPENAPI_TOOLS="$$tools" go test -count=1 -run '^Test(DescriptionPassesTheLinter|ThroughAValidatingProxy)$$' ./pkg/nodepools/server; \
 	else echo "there is no npm here: the description is not linted, and no proxy checks the API against it"; fi
+
+.PHONY: chart
+chart: ## lint the Helm chart of the NodePools service, render it, and hold it against the server
+	@sh karpenter-provider-cloudstack/tools/all helm
+	HELM="$$(karpenter-provider-cloudstack/tools/tool helm)" go test -count=1 -run '^TestChart' ./internal/nodepoolsserver
 
 .PHONY: karpenter
 karpenter: ## the demonstration and the tests of the Karpenter provider for CloudStack, a Go module of its own

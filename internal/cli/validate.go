@@ -50,7 +50,7 @@ func (o *validateOptions) run(streams Streams) error {
 	err := o.manifests.each(streams, nil, func(m *manifest.Manifest) {
 		switch o.output.format {
 		case outputText:
-			fmt.Fprintf(&lines, "%s: %s is valid\n", m.Source, m)
+			_, _ = fmt.Fprintf(&lines, "%s: %s is valid\n", m.Source, m)
 		case outputJSON:
 			described = append(described, describe(m))
 		}

@@ -17,13 +17,14 @@ demo: pulumi-cli ## provision clusters on both clouds, emulated on this machine,
 	@sh examples/demo.sh
 
 .PHONY: test
-test: generate-check lint unit openapi ## everything that CI runs
-	@$(MAKE) -j2 --output-sync=target fuzz karpenter
+test: generate-check lint ## everything that CI runs
+	@$(MAKE) -j2 --output-sync=target unit fuzz
+	@$(MAKE) -j2 --output-sync=target karpenter openapi
 	@$(MAKE) chart
 
 .PHONY: unit
 unit: pulumi-cli ## the tests of every package, the end-to-end ones on the real engine included
-	go test -timeout 40m -parallel 4 ./...
+	go test -timeout 40m -p 3 -parallel 4 ./...
 
 .PHONY: openapi
 openapi: ## lint the description of the REST API, and play its tests through a proxy that holds every request and answer against it
@@ -60,6 +61,10 @@ fuzz: ## run every fuzz target for FUZZTIME (30s), two side by side; it gives wa
 .PHONY: bench
 bench: pulumi-cli ## what an operation costs beside the time of the clouds, see docs/performance.md (BENCH=full: two hundred stacks and more)
 	@mkdir -p .build && go build -o .build/bench ./internal/bench && .build/bench
+
+.PHONY: bench-nodepools
+bench-nodepools: pulumi-cli ## what the NodePools service answers a second on SQLite and PostgreSQL, see docs/performance.md
+	@mkdir -p .build && go build -o .build/nodepoolsbench ./internal/nodepoolsbench && .build/nodepoolsbench
 
 .PHONY: lint
 lint: ## go vet and the linter

@@ -398,7 +398,7 @@ func readDocument(streams Streams, file string) ([]byte, error) {
 	if file == "-" {
 		data, err = io.ReadAll(streams.In)
 	} else {
-		data, err = os.ReadFile(file) //nolint:gosec // the user names it
+		data, err = os.ReadFile(file)
 	}
 	if err != nil {
 		return nil, usageError(err.Error())

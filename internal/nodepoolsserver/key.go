@@ -30,7 +30,7 @@ func sealingKey(getenv func(string) string, file string, mayMake bool) ([]byte, 
 	case err == nil && info.Mode().Perm()&0o077 != 0:
 		return nil, errors.Errorf("the key file %s can be read by others: chmod 600 %s", file, file)
 	case err == nil:
-		text, err := os.ReadFile(file) //nolint:gosec // the operator names it
+		text, err := os.ReadFile(file)
 		if err != nil {
 			return nil, errors.Wrap(err, "read the key file")
 		}
@@ -53,7 +53,7 @@ func writeKey(file, text string) (err error) {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return errors.Wrap(err, "make the folder of the key file")
 	}
-	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) //nolint:gosec // the operator names it
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return errors.Wrap(err, "make the key file")
 	}

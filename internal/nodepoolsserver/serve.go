@@ -191,7 +191,7 @@ func (c *config) listeners(ctx context.Context) (all []net.Listener, err error) 
 			return all, errors.Wrap(err, "--unix-socket")
 		}
 		all = append(all, listener)
-		if err := os.Chmod(c.socket, 0o660); err != nil { //nolint:gosec // the socket's group may use it: that is what it is for
+		if err := os.Chmod(c.socket, 0o660); err != nil { // the group of the socket may use it: that is what it is for
 			return all, errors.Wrap(err, "--unix-socket")
 		}
 	}

@@ -34,6 +34,6 @@ func main() {
 	if err := c.run(ctx); err != nil && ctx.Err() == nil {
 		c.log.Print(err)
 		stop()
-		os.Exit(1) //nolint:gocritic // stop was called
+		os.Exit(1)
 	}
 }

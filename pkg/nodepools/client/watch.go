@@ -38,7 +38,7 @@ func (c *Client) NewStream(ctx context.Context, _ *grpc.StreamDesc, method strin
 // watch is a stream of events.
 type watch struct {
 	client  *Client
-	ctx     context.Context //nolint:containedctx // a stream of gRPC has one
+	ctx     context.Context // a stream of gRPC has one
 	request *nodepoolsv1.WatchEventsRequest
 
 	body  io.ReadCloser

@@ -168,7 +168,7 @@ func sizeOf(spec *nodepoolsv1.NodePoolSpec) size {
 }
 
 // unsigned is a count of the API, whose rules refuse negative ones.
-func unsigned(count int32) uint32 { return uint32(max(count, 0)) } //nolint:gosec // it is not negative
+func unsigned(count int32) uint32 { return uint32(max(count, 0)) }
 
 // labels are those of a pool's nodes.
 func labels(pool *nodepoolsv1.NodePool) map[string]string {

@@ -565,7 +565,7 @@ func words(failure error) (provision.ErrorKind, string) {
 
 // jitter is a duration give or take a tenth, so that not everything is due at once.
 func (r *Reconciler) jitter(d time.Duration) time.Duration {
-	return d + time.Duration((rand.Float64()-0.5)*0.2*float64(d)) //nolint:gosec // it need not be unforeseeable
+	return d + time.Duration((rand.Float64()-0.5)*0.2*float64(d))
 }
 
 // backoff is how long to wait after one more failure.

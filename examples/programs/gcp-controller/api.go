@@ -111,8 +111,8 @@ func (a *api) send(ctx context.Context, method, path string, body any) error {
 	return err
 }
 
-// toDo lists what controllers of a platform have yet to work on: what has a generation that was not observed, and what is to go.
-func (a *api) toDo(ctx context.Context, kind, platform string) ([]object, error) {
+// pending lists what controllers of a platform have yet to work on: what has a generation that was not observed, and what is to go.
+func (a *api) pending(ctx context.Context, kind, platform string) ([]object, error) {
 	var all []object
 	cursor := ""
 	for {

@@ -112,11 +112,11 @@ func (c *controller) register(ctx context.Context) error {
 
 // sync works on everything that there is to do, side by side.
 func (c *controller) sync(ctx context.Context) error {
-	clusters, err := c.api.toDo(ctx, "clusters", platform)
+	clusters, err := c.api.pending(ctx, "clusters", platform)
 	if err != nil {
 		return fmt.Errorf("list clusters: %w", err)
 	}
-	pools, err := c.api.toDo(ctx, "nodepools", platform)
+	pools, err := c.api.pending(ctx, "nodepools", platform)
 	if err != nil {
 		return fmt.Errorf("list node pools: %w", err)
 	}

@@ -311,6 +311,60 @@ func TestDeployment(t *testing.T) {
 	}
 }
 
+// Whatever is read again while the controller runs is mounted as a folder. The kubelet brings a file that is mounted by itself (subPath) up to
+// date only when the pod is made anew.
+func TestMountsAreBroughtUpToDate(t *testing.T) {
+	for name, test := range map[string]struct {
+		values string
+		extra  []string
+		want   int
+	}{
+		"credentials":                    {values: least, want: 1},
+		"and a bundle from a ConfigMap":  {values: everything, want: 2},
+		"and a bundle from a Secret":     {values: least, extra: []string{"--set", "cloudstack.caBundle.secret=ca"}, want: 2},
+		"with a key of another name too": {values: least, extra: []string{"--set", "cloudstack.caBundle.secret=ca,cloudstack.caBundle.key=bundle.pem"}, want: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := only[*appsv1.Deployment](t, render(t, test.values, test.extra...)).Spec.Template.Spec
+			changing := map[string]bool{}
+			for _, volume := range pod.Volumes {
+				if volume.Secret != nil && len(volume.Secret.Items) == 0 || volume.ConfigMap != nil && len(volume.ConfigMap.Items) == 0 {
+					changing[volume.Name] = true
+				}
+			}
+			folders := map[string]bool{}
+			for _, container := range pod.Containers {
+				for _, mount := range container.VolumeMounts {
+					if changing[mount.Name] && (mount.SubPath != "" || mount.SubPathExpr != "") {
+						t.Errorf("%s is mounted as a file at %s: it would stay as it is for the life of the pod", mount.Name, mount.MountPath)
+					}
+					if changing[mount.Name] {
+						folders[mount.MountPath] = true
+					}
+				}
+				for _, variable := range container.Env {
+					if file := variable.Value; variable.Name == "CLOUDSTACK_CA_BUNDLE_FILE" && !folders[filepath.Dir(file)] {
+						t.Errorf("the controller reads %s, and the folders are %v", file, folders)
+					}
+					if variable.Name == "CLOUDSTACK_CREDENTIALS_DIR" && !folders[variable.Value] {
+						t.Errorf("the controller reads %s, and the folders are %v", variable.Value, folders)
+					}
+					// A variable is never brought up to date at all.
+					if from := variable.ValueFrom; from != nil && (from.SecretKeyRef != nil || from.ConfigMapKeyRef != nil) {
+						t.Errorf("%s comes from a Secret or a ConfigMap, and would stay as it is", variable.Name)
+					}
+				}
+				if len(container.EnvFrom) > 0 {
+					t.Errorf("variables come from %v, and would stay as they are", container.EnvFrom)
+				}
+			}
+			if len(folders) != test.want {
+				t.Errorf("%d folders are mounted, want %d: %v", len(folders), test.want, folders)
+			}
+		})
+	}
+}
+
 // What the chart makes of its values is what the controller takes: each variable is known, and has a value that its rule allows.
 func TestEnvironment(t *testing.T) {
 	known := map[string]bool{}

@@ -155,3 +155,54 @@ func TestBlocksAndValues(t *testing.T) {
 		}
 	}
 }
+
+// The images are built for several architectures at once without emulation: what compiles runs on the machine that builds, and compiles for
+// what docker buildx names; where nobody names anything, for this machine.
+func TestImagesAreCrossCompiled(t *testing.T) {
+	for file, builds := range map[string]int{"../Dockerfile": 1, "../../Dockerfile": 2, "../../Dockerfile.nodepools-server": 2} {
+		text := strings.ReplaceAll(read(t, file), "\\\n", "")
+		first, last, found := strings.Cut(text, "\nFROM ")
+		stage, last, two := strings.Cut(last, "\nFROM ")
+		if !found || !two {
+			t.Fatalf("%s does not have two stages", file)
+		}
+		if !strings.Contains(first, "docker buildx build --platform linux/amd64,linux/arm64 ") {
+			t.Errorf("%s does not say how an image for several architectures is built", file)
+		}
+		if !strings.HasPrefix(stage, "--platform=$BUILDPLATFORM $BUILD_IMAGE AS build\n") {
+			t.Errorf("%s compiles on a machine that is emulated", file)
+		}
+		if strings.HasPrefix(last, "--platform") || regexp.MustCompile(`(?m)^RUN `).MatchString(last) {
+			t.Errorf("%s: the last stage is not that of the architecture, or runs something of it", file)
+		}
+		// Arguments are known from where they are declared on.
+		declared := false
+		seen := 0
+		for line := range strings.Lines(stage) {
+			switch line = strings.TrimSpace(line); {
+			case line == "ARG TARGETARCH":
+				declared = true
+			case strings.HasPrefix(line, "RUN "):
+				for command := range strings.SplitSeq(line, "&&") {
+					if !strings.Contains(command, "go build") {
+						continue
+					}
+					seen++
+					before, _, _ := strings.Cut(line, strings.TrimSpace(command))
+					if told := "GOOS=$TARGETOS GOARCH=$TARGETARCH "; !declared || !strings.Contains(before+command, told) {
+						t.Errorf("%s: this compiles for the machine that builds: %s", file, strings.TrimSpace(command))
+					}
+				}
+			}
+		}
+		if seen != builds {
+			t.Errorf("%s: %d programs are compiled, want %d", file, seen, builds)
+		}
+		if !strings.Contains(stage, "\nARG TARGETOS=linux\n") {
+			t.Errorf("%s: TARGETOS has no default", file)
+		}
+	}
+	if !strings.Contains(read(t, "RELEASE.md"), "docker buildx build --platform linux/amd64,linux/arm64 ") {
+		t.Error("RELEASE.md does not tell how the image is built")
+	}
+}

@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -36,6 +37,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/plantonhq/project-planton/karpenter-provider-cloudstack/internal/controlplane"
+	"github.com/plantonhq/project-planton/karpenter-provider-cloudstack/internal/controlplane/process"
 	"github.com/plantonhq/project-planton/karpenter-provider-cloudstack/pkg/apis/crds"
 	csv1 "github.com/plantonhq/project-planton/karpenter-provider-cloudstack/pkg/apis/v1"
 	"github.com/plantonhq/project-planton/karpenter-provider-cloudstack/pkg/fake"
@@ -60,7 +62,18 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// world is a control plane without scheduler and controllers, an emulated CloudStack with kubelets, and the controller in this process.
+// childVariable has the test binary be the controller: a process of its own, with all that main does, that dies if it dies.
+const childVariable = "CONTROLLER_TEST_CHILD"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(childVariable) != "" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// world is a control plane without scheduler and controllers, an emulated CloudStack with kubelets, and the controller.
 type world struct {
 	*testing.T
 	admin       client.Client
@@ -69,7 +82,8 @@ type world struct {
 	metrics     string
 	health      string
 	credentials string
-	ended       chan error
+	controller  *process.Process
+	output      string
 	url         string
 }
 
@@ -78,11 +92,8 @@ func (w *world) until(what string, met func() (bool, string)) {
 	w.Helper()
 	last, began := "", time.Now()
 	for deadline := time.Now().Add(3 * time.Minute); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
-		select {
-		case err := <-w.ended:
-			w.ended <- err
-			w.Fatalf("%s: the controller has ended: %v\n%s", what, err, w.tail())
-		default:
+		if err := w.controller.Err(); err != nil {
+			w.Fatalf("%s: %v\n%s", what, err, w.tail())
 		}
 		var ok bool
 		if ok, last = met(); ok {
@@ -179,8 +190,8 @@ func begin(t *testing.T) *world {
 	t.Cleanup(plane.Stop)
 	directory := t.TempDir()
 	w := &world{
-		T: t, cloud: fake.Default(fake.Options{JobLatency: fake.Between(100*time.Millisecond, 200*time.Millisecond)}), ended: make(chan error, 2),
-		logs: filepath.Join(directory, "log"), credentials: filepath.Join(directory, "credentials"),
+		T: t, cloud: fake.Default(fake.Options{JobLatency: fake.Between(100*time.Millisecond, 200*time.Millisecond)}),
+		logs: filepath.Join(directory, "log"), output: filepath.Join(directory, "output"), credentials: filepath.Join(directory, "credentials"),
 	}
 	w.admin, err = client.New(plane.Config, client.Options{Scheme: scheme.Scheme})
 	w.must(err)
@@ -204,21 +215,18 @@ func begin(t *testing.T) *world {
 	}
 	metrics, health := free(t), free(t)
 	w.metrics, w.health = "127.0.0.1:"+metrics, "127.0.0.1:"+health
+	environment := []string{childVariable + "=1", "PATH=" + os.Getenv("PATH"), "HOME=" + directory}
 	for name, value := range map[string]string{
 		"KUBECONFIG": kubeconfig, "CLUSTER_NAME": "test", "SYSTEM_NAMESPACE": namespace, "LEADER_ELECTION_NAMESPACE": namespace,
 		"METRICS_PORT": metrics, "HEALTH_PROBE_PORT": health, "LOG_OUTPUT_PATHS": w.logs, "LOG_ERROR_OUTPUT_PATHS": w.logs, "LOG_LEVEL": "debug",
 		"BATCH_IDLE_DURATION": "200ms", "BATCH_MAX_DURATION": "1s", "CLOUDSTACK_API_RATE": "200", "CLOUDSTACK_API_BURST": "200",
 		"CLOUDSTACK_CREDENTIALS_DIR": w.credentials, "CLOUDSTACK_CREDENTIALS_PERIOD": "50ms", "CLOUDSTACK_CHECK_PERIOD": "300ms",
 	} {
-		t.Setenv(name, value)
+		environment = append(environment, name+"="+value)
 	}
-	arguments := os.Args
-	t.Cleanup(func() { os.Args = arguments })
-	os.Args = arguments[:1]
-	if err := options.Check(nil); err != nil {
-		t.Fatal(err)
-	}
-	go func() { w.ended <- run() }()
+	w.controller, err = process.Start(process.Options{Name: "the controller", Path: os.Args[0], Env: environment, LogFile: w.output})
+	w.must(err)
+	t.Cleanup(w.controller.Kill)
 	return w
 }
 
@@ -236,7 +244,7 @@ func (w *world) grant() bool {
 	}
 	chart := "../../charts/karpenter-cloudstack"
 	command := exec.CommandContext(w.Context(), helm, "template", "release", chart, "--namespace", namespace, "--kube-version", "1.35.0",
-		"-f", filepath.Join(chart, "ci", "test-values.yaml"), "--set", "bootstrapTokens.enabled=true,secrets[0].names={user-data}",
+		"-f", filepath.Join(chart, "ci", "test-values.yaml"), "--set", "bootstrapTokens.enabled=true,secrets[0].names={user-data,missing}",
 		"--show-only", "templates/rbac.yaml", "--show-only", "templates/serviceaccount.yaml")
 	rendered, err := command.Output()
 	w.must(err)
@@ -336,8 +344,155 @@ func (w *world) cloudStack(what, reason string) {
 	})
 }
 
+// told tells whether an event about a CloudStackNodeClass has that reason and a text.
+func (w *world) told(name, reason, text string) bool {
+	w.Helper()
+	list := &corev1.EventList{}
+	w.must(w.admin.List(w.Context(), list))
+	return slices.ContainsFunc(list.Items, func(e corev1.Event) bool {
+		return e.InvolvedObject.Kind == "CloudStackNodeClass" && e.InvolvedObject.Name == name && e.Reason == reason && e.Type == corev1.EventTypeWarning &&
+			strings.Contains(e.Message, text)
+	})
+}
+
+// faults are what users get wrong, by names of objects: what is changed, the condition that tells, and what it says: what is wrong, and what there is
+// or what to change.
+var faults = map[string]struct {
+	change    func(*csv1.CloudStackNodeClassSpec)
+	condition string
+	says      []string
+}{
+	"unknown-zone": {func(s *csv1.CloudStackNodeClassSpec) { s.Zones = []string{"zone-x"} }, csv1.ConditionZonesReady, []string{"zone-x", fake.ZoneA}},
+	"no-network": {func(s *csv1.CloudStackNodeClassSpec) {
+		s.NetworkSelectorTerms = []csv1.NetworkSelectorTerm{{Name: "no-such-network"}}
+	}, csv1.ConditionNetworksReady, []string{"networkSelectorTerms", fake.NetworkA}},
+	"no-offering": {func(s *csv1.CloudStackNodeClassSpec) {
+		s.ServiceOfferingSelectorTerms = []csv1.ServiceOfferingSelectorTerm{{Name: fake.OfferingSmall, HostTags: []string{"no-such-tag"}}}
+	}, csv1.ConditionOfferingsReady, []string{"serviceOfferingSelectorTerms", fake.OfferingSmall}},
+	"no-template": {func(s *csv1.CloudStackNodeClassSpec) {
+		s.TemplateSelectorTerms = []csv1.TemplateSelectorTerm{{Name: "windows"}}
+	}, csv1.ConditionTemplatesReady, []string{"templateSelectorTerms", fake.TemplateAMD64}},
+	"invalid-expression": {func(s *csv1.CloudStackNodeClassSpec) {
+		s.TemplateSelectorTerms = []csv1.TemplateSelectorTerm{{NameRegex: "["}}
+	}, csv1.ConditionTemplatesReady, []string{"templateSelectorTerms[0].nameRegex"}},
+	"no-security-group": {func(s *csv1.CloudStackNodeClassSpec) {
+		s.SecurityGroupSelectorTerms = []csv1.SecurityGroupSelectorTerm{{Name: "open"}}
+	}, csv1.ConditionSecurityGroupsReady, []string{"securityGroupSelectorTerms"}},
+	"oversize-user-data": {func(s *csv1.CloudStackNodeClassSpec) {
+		text := "{" + strings.Repeat(" ", 25000)
+		s.Bootstrap, s.UserData = nil, &text
+	}, csv1.ConditionBootstrapReady, []string{"33336 bytes", "32768", "vm.userdata.max.length"}},
+	"invalid-user-data": {func(s *csv1.CloudStackNodeClassSpec) {
+		text := "#!/bin/sh\necho {{ .NodName }}\n"
+		s.Bootstrap, s.UserData = nil, &text
+	}, csv1.ConditionBootstrapReady, []string{"line 2", "NodName"}},
+	"missing-secret": {func(s *csv1.CloudStackNodeClassSpec) {
+		s.UserDataSecretRef = &csv1.SecretKeyReference{Name: "missing"}
+	}, csv1.ConditionBootstrapReady, []string{"userDataSecretRef", namespace + "/missing"}},
+	"invalid-bundle": {func(s *csv1.CloudStackNodeClassSpec) { s.Bootstrap.CABundle = []byte("none") }, csv1.ConditionBootstrapReady, []string{"caBundle"}},
+}
+
+// badInput has every fault in a CloudStackNodeClass of its own, each with a NodePool and a pod that only this would take.
+func (w *world) badInput() {
+	w.Helper()
+	for name, fault := range faults {
+		nodeClass := lab.NodeClass(name)
+		fault.change(&nodeClass.Spec)
+		w.create(nodeClass, lab.NodePool(name, name))
+		w.pending(name)
+	}
+	w.until("each fault shows as a condition and an event", func() (bool, string) {
+		for name, fault := range faults {
+			nodeClass, pool := &csv1.CloudStackNodeClass{}, &karpv1.NodePool{}
+			w.must(w.admin.Get(w.Context(), client.ObjectKey{Name: name}, nodeClass))
+			condition := nodeClass.StatusConditions().Get(fault.condition)
+			if !condition.IsFalse() {
+				return false, fmt.Sprintf("%s: %+v", name, nodeClass.Status.Conditions)
+			}
+			for _, text := range fault.says {
+				if !strings.Contains(condition.Message, text) {
+					w.Errorf("%s: the condition says nothing of %q: %s", name, text, condition.Message)
+				}
+				if reason := strings.TrimSuffix(fault.condition, "Ready") + "NotReady"; !w.told(name, reason, text) {
+					return false, fmt.Sprintf("%s: no event %s that tells of %q", name, reason, text)
+				}
+			}
+			w.must(w.admin.Get(w.Context(), client.ObjectKey{Name: name}, pool))
+			if !pool.StatusConditions().Get(status.ConditionReady).IsFalse() {
+				return false, fmt.Sprintf("%s: the NodePool has %+v", name, pool.Status.Conditions)
+			}
+		}
+		return true, ""
+	})
+}
+
+// pending makes a pod that waits for a node of a NodePool. There is no scheduler: the test says what it would say.
+func (w *world) pending(name string) *corev1.Pod {
+	w.Helper()
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: metav1.NamespaceDefault}, Spec: lab.PodSpec(name, "1", "1Gi")}
+	w.create(pod)
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}
+	w.must(w.admin.Status().Update(w.Context(), pod))
+	return pod
+}
+
+// mend takes the fault from one CloudStackNodeClass, and deletes the others. The one is ready, the others go.
+func (w *world) mend(name string) {
+	w.Helper()
+	for other := range faults {
+		if other != name {
+			w.must(w.admin.Delete(w.Context(), &csv1.CloudStackNodeClass{ObjectMeta: metav1.ObjectMeta{Name: other}}))
+		}
+	}
+	nodeClass := &csv1.CloudStackNodeClass{}
+	w.must(w.admin.Get(w.Context(), client.ObjectKey{Name: name}, nodeClass))
+	nodeClass.Spec = lab.NodeClass(name).Spec
+	w.must(w.admin.Update(w.Context(), nodeClass))
+	w.until("the CloudStackNodeClass is mended, and those that were not are gone", func() (bool, string) {
+		list := &csv1.CloudStackNodeClassList{}
+		w.must(w.admin.List(w.Context(), list))
+		var text string
+		for _, one := range list.Items {
+			if _, wrong := faults[one.Name]; wrong && (one.Name != name || !one.StatusConditions().Get(status.ConditionReady).IsTrue()) {
+				text += fmt.Sprintf("%s: %+v; ", one.Name, one.Status.Conditions)
+			}
+		}
+		return text == "", text
+	})
+}
+
+// measured are metrics that tell of what has happened in the life of the controller.
+var measured = []string{
+	`karpenter_cloudstack_request_duration_seconds_count{code="200",command="deployVirtualMachine"} [1-9]`,
+	`karpenter_cloudstack_request_duration_seconds_count{code="401",command="listCapabilities"} [1-9]`,
+	`karpenter_cloudstack_request_duration_seconds_count{code="none",command="listCapabilities"} [1-9]`,
+	`karpenter_cloudstack_machines_created_total{capacity_type="on-demand",zone="zone-[ab]"} [1-9]`,
+	`karpenter_cloudstack_machines_destroyed_total{expunge="true"} [1-9]`,
+	`karpenter_cloudstack_launch_duration_seconds_count{zone="zone-[ab]"} [1-9]`,
+	`karpenter_cloudstack_userdata_bytes_count{mode="Kubeadm"} [1-9]`,
+	`karpenter_cloudstack_cache_hits_total{cache="[a-z_]+"} [1-9]`,
+	`karpenter_cloudstack_cache_misses_total{cache="[a-z_]+"} [1-9]`,
+	`karpenter_cloudstack_api_reachable 1`,
+	`karpenter_cloudstack_credentials_valid 1`,
+	// Core's own, of this provider.
+	`karpenter_cloudprovider_duration_seconds_count{[^}]*method="Create",provider="cloudstack"} [1-9]`,
+	`operator_status_condition_count{[^}]*kind="CloudStackNodeClass"[^}]*reason="SecretNotFound"[^}]*} 1`,
+}
+
+// measures fails where metrics do not tell of what has happened.
+func (w *world) measures() {
+	w.Helper()
+	code, text := w.get(w.metrics, "/metrics")
+	for _, line := range measured {
+		if !regexp.MustCompile(`(?m)^` + line).MatchString(text) {
+			w.Errorf("no metric is as %s (%d)", line, code)
+		}
+	}
+}
+
 // TestController has the controller do all that it does in a life: it starts without credentials, gets wrong ones and right ones, makes a
-// node, loses CloudStack for a while, deletes the node, and ends when it is told to. It has the rights that the chart gives it.
+// node although whatever else it is given is wrong, loses CloudStack for a while, deletes the node, and ends when it is told to. It has the
+// rights that the chart gives it. It is one process all the time: nothing of that ends it.
 func TestController(t *testing.T) {
 	w := begin(t)
 	w.examples()
@@ -361,8 +516,9 @@ func TestController(t *testing.T) {
 	}
 	w.until("the CloudStackNodeClass says that it is not ready", func() (bool, string) {
 		condition := ready()
-		return condition != nil && !condition.IsTrue() && condition.Message != "", fmt.Sprint(condition)
+		return condition.IsFalse() && strings.Contains(condition.Message, "Secret of the controller"), fmt.Sprint(condition)
 	})
+	w.until("an event says what to change", func() (bool, string) { return w.told("test", "ZonesNotReady", "Secret of the controller"), "" })
 	w.writeCredentials(fake.DefaultSecretKey)
 	w.cloudStack("with the right credentials", "")
 	w.until("the CloudStackNodeClass is ready", func() (bool, string) {
@@ -370,11 +526,8 @@ func TestController(t *testing.T) {
 		return condition.IsTrue(), fmt.Sprintf("%+v", nodeClass.Status.Conditions)
 	})
 
-	// There is no scheduler: the test says what it would say.
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "test", Namespace: metav1.NamespaceDefault}, Spec: lab.PodSpec("test", "1", "1Gi")}
-	w.create(pod)
-	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}
-	w.must(w.admin.Status().Update(t.Context(), pod))
+	w.badInput()
+	pod := w.pending("test")
 	node := &corev1.Node{}
 	w.until("a node is initialized", func() (bool, string) {
 		nodes := &corev1.NodeList{}
@@ -415,11 +568,14 @@ func TestController(t *testing.T) {
 		return client.IgnoreNotFound(err) == nil && err != nil, fmt.Sprint(nodeClass.Finalizers)
 	})
 
-	w.must(syscall.Kill(os.Getpid(), syscall.SIGTERM))
+	w.measures()
+	w.mend("unknown-zone")
+
+	w.must(syscall.Kill(w.controller.Pid(), syscall.SIGTERM))
 	select {
-	case err := <-w.ended:
-		if err != nil {
-			t.Errorf("it was told to end, and ends with %v", err)
+	case <-w.controller.Done():
+		if err := w.controller.Err(); err == nil || !strings.Contains(err.Error(), "status 0") {
+			t.Errorf("it was told to end: %v", err)
 		}
 	case <-time.After(time.Minute):
 		t.Fatal("it was told to end, and does not")
@@ -431,10 +587,21 @@ func TestController(t *testing.T) {
 	}
 	w.allowed()
 	for line := range strings.Lines(w.log()) {
+		var entry struct{ Level, Time, Message string }
+		if err := json.Unmarshal([]byte(line), &entry); err != nil || entry.Level == "" || entry.Time == "" || entry.Message == "" {
+			t.Errorf("a line of the log is no entry (%v): %s", err, line)
+		}
+	}
+	output, err := os.ReadFile(w.output)
+	w.must(err)
+	for line := range strings.Lines(w.log() + string(output)) {
 		for _, secret := range []string{fake.DefaultSecretKey, "wrong-secret-key", "hush-hush", fake.DefaultAPIKey} {
 			if strings.Contains(line, secret) {
 				t.Errorf("a secret is logged: %s", line)
 			}
 		}
+	}
+	if len(output) > 0 {
+		t.Errorf("this is in no log: %s", output)
 	}
 }

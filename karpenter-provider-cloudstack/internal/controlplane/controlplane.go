@@ -159,7 +159,9 @@ func (c *ControlPlane) arguments(name string) []string {
 	default:
 		return []string{
 			"--kubeconfig=" + c.Kubeconfig, "--manage-all-nodes=false", "--manage-nodes-with-annotation-selector=" + NodeAnnotation + "=fake",
-			"--node-lease-duration-seconds=40", "--config=" + c.path("kwok.yaml"),
+			// kwok renews a lease four times in its duration. Kubelets do so each ten seconds: of thousands of nodes that would be most of what
+			// the API server has to do here, and nothing looks at it but the grace period above.
+			"--node-lease-duration-seconds=200", "--config=" + c.path("kwok.yaml"),
 		}
 	}
 }

@@ -87,9 +87,10 @@ func New(
 		tagging.NewController(kubeClient, providers.Instances, providers.API, options.ProviderIDFormat),
 		bootstraptoken.NewController(clk, kubeClient, reader),
 		capacity.NewController(kubeClient, providers.InstanceTypes),
-		// Metrics and events of the conditions.
+		// Metrics and events of the conditions, by the names that core has for NodePools and NodeClaims.
 		status.NewController[*csv1.CloudStackNodeClass](
 			kubeClient, m.GetEventRecorderFor("karpenter"), //nolint:staticcheck // core does so, operatorpkg takes no other
+			status.EmitDeprecatedMetrics,
 		),
 	}
 }

@@ -71,14 +71,16 @@ func New(ctx context.Context, core *coreoperator.Operator) (context.Context, *Op
 	return ctx, built
 }
 
-// Build builds the provider, with the options of the context. It asks the API server for the identity of the cluster, and CloudStack for
-// nothing: a CloudStack that is down, and credentials that are missing or wrong, show in the check, the log and the conditions later on.
+// Build builds the provider, with the options of the context. Controllers of core are registered after it. It asks the API server for the
+// identity of the cluster, and CloudStack for nothing: a CloudStack that is down, and credentials that are missing or wrong, show in the
+// check, the log and the conditions later on.
 func Build(ctx context.Context, core *coreoperator.Operator) (context.Context, *Operator, error) {
 	o := options.FromContext(ctx)
 	client, err := newClient(o)
 	if err != nil {
 		return ctx, nil, err
 	}
+	core.Manager = plainQueues{core.Manager}
 	built := &Operator{Operator: core, Client: client, Reachability: reachability.NewMonitor(client, core.Clock, o), wake: make(chan struct{}, 1)}
 	watcher := credentials.NewWatcher(client, o, built.credentialsChanged)
 	// What is wrong is logged, and may be put right while the controller runs.

@@ -27,6 +27,7 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	clientfake "sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/karpenter/pkg/controllers/nodeclaim/lifecycle"
 	"sigs.k8s.io/karpenter/pkg/controllers/nodeoverlay"
@@ -146,6 +147,9 @@ func (s *stub) AddMetricsServerExtraHandler(path string, handler http.Handler) e
 func (s *stub) GetClient() client.Client    { return s.client }
 func (s *stub) GetAPIReader() client.Reader { return s.client }
 func (s *stub) GetConfig() *rest.Config     { return &rest.Config{} }
+func (s *stub) GetControllerOptions() config.Controller {
+	return config.Controller{MaxConcurrentReconciles: 7}
+}
 
 func kubeSystem() *corev1.Namespace {
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: "0a0b"}}
@@ -190,6 +194,10 @@ func TestBuildWithoutCredentials(t *testing.T) {
 	}
 	if _, err := built.Client.ListCapabilities(t.Context()); !cloudstack.IsUnauthorized(err) {
 		t.Errorf("without credentials, a request ends in %v", err)
+	}
+	// Those with priorities may keep a controller from ending.
+	if queues := c.GetControllerOptions(); queues.UsePriorityQueue == nil || *queues.UsePriorityQueue || queues.MaxConcurrentReconciles != 7 {
+		t.Errorf("controllers are made with %+v", queues)
 	}
 	if built.CloudProvider.Name() != "cloudstack" {
 		t.Errorf("the cloud provider is %s", built.CloudProvider.Name())

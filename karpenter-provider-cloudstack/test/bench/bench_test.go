@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -84,14 +85,14 @@ func TestReport(t *testing.T) {
 	var out strings.Builder
 	made := 0
 	// What was measured is printed, even where a later load fails.
-	err := measureAll(context.Background(), &out, []load{{"2 pods share nodes", 2, false}, {"1000 nodes with a pod each", 1000, true}},
+	err := measureAll(context.Background(), &out, []load{{"2 pods share nodes", 2, false}, {"1000 nodes with a pod each", 1000, true}}, latencies,
 		func(load load, latency latency) (result, error) {
 			if made++; made == 4 {
 				return result{}, errors.New("broken")
 			}
 			return result{
 				load: load, latency: latency, nodes: 2, up: time.Minute, down: time.Second, used: used{memory: 100, cores: 1, others: 0.5}, idle: 2 * time.Minute,
-				creating: calls{"deployVirtualMachine": 2, "listVirtualMachines": 5}, resting: calls{"listVirtualMachines": 3}, deleting: calls{"destroyVirtualMachine": 2},
+				creating: calls{"deployVirtualMachine": 2, "listVirtualMachines": 5}, settling: calls{"listVirtualMachines": 9}, resting: calls{"listVirtualMachines": 3}, deleting: calls{"destroyVirtualMachine": 2},
 			}, nil
 		})
 	if err == nil || !strings.Contains(err.Error(), "1000 nodes with a pod each, latency none: broken") || made != 4 {
@@ -100,10 +101,38 @@ func TestReport(t *testing.T) {
 	for _, want := range []string{
 		"2 pods share nodes          20-60 s  2      60 s       2          3.5                 1.0                 1 s       100 MB  1.00   0.50\n",
 		"creating          7        listVirtualMachines 5, deployVirtualMachine 2\n", "idle              1.5/min  listVirtualMachines 3\n",
+		// What follows at once on the making of nodes is no part of what an idle cluster costs.
+		"the minute after  9        listVirtualMachines 9\n",
 		"met: 1000 nodes with a pod each, latency 20-60 s: all bound in 60 s; Karpenter core's performance suite wants less than 300 s for 1,000 pods on hosts of their own\n",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("there is no %q in\n%s", want, out.String())
+		}
+	}
+}
+
+func TestLatencies(t *testing.T) {
+	for name, want := range map[string]int{"": 2, "real": 1, "none": 1} {
+		if got, err := latenciesOf(name); err != nil || len(got) != want || name != "" && (got[0].longest > 0) != (name == "real") {
+			t.Errorf("%q: %v, %v", name, got, err)
+		}
+	}
+	if _, err := latenciesOf("some"); err == nil {
+		t.Error("a latency that there is not is taken")
+	}
+}
+
+// Core would give up nodes that wait for each other; who reads the figures is told.
+func TestCrowd(t *testing.T) {
+	many, most, shared := load{"2000 nodes", 2000, true}, load{"1000 nodes", crowd, true}, load{"2000 pods", 2000, false}
+	for _, l := range []load{many, most, shared} {
+		var out strings.Builder
+		if err := report(&out, []result{{load: l, latency: latencies[0], nodes: 1, up: time.Minute}}); err != nil {
+			t.Fatal(err)
+		}
+		told, set := strings.Contains(out.String(), "with --launch-timeout 15m"), slices.Contains(l.environment(), "LAUNCH_TIMEOUT=15m0s")
+		if told != (l == many) || set != (l == many) {
+			t.Errorf("%s: told %t, set %t", l.name, told, set)
 		}
 	}
 }

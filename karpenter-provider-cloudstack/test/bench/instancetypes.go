@@ -36,10 +36,10 @@ type catalogue struct {
 
 // instanceTypes measures how long GetInstanceTypes takes: when nothing has changed, when there is no room somewhere any more, and when
 // CloudStack has to be asked.
-func instanceTypes(ctx context.Context, out io.Writer) error {
+func instanceTypes(ctx context.Context, out io.Writer, with []latency) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintf(table, "GetInstanceTypes, %d offerings x %d zones\tlatency\tcalls\tp50\tp99\n", offerings, zones)
-	for _, latency := range latencies {
+	for _, latency := range with {
 		cloud, nodeClass := dataCentre(latency)
 		url, stop, err := cloud.Start("127.0.0.1:0")
 		if err != nil {

@@ -59,11 +59,11 @@ type fleet struct {
 
 // machinesAll measures how many machines the provider makes in a minute by itself. There is no Kubernetes: what is left are CloudStack's
 // latency and the provider's limits, those that it is delivered with.
-func machinesAll(ctx context.Context, out io.Writer, counts []int) error {
+func machinesAll(ctx context.Context, out io.Writer, counts []int, with []latency) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(table, "machines, without Kubernetes\tlatency\tall run\tmachines/min\tlaunch p50\tp99\ttried again\tcalls/machine made\tcalls of a list\tcalls/machine deleted\tall gone\tcommands")
 	for _, count := range counts {
-		for _, latency := range latencies {
+		for _, latency := range with {
 			f, err := machines(ctx, count, latency, again)
 			if err != nil {
 				// What was measured is printed.

@@ -57,12 +57,17 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		"how long the idle cluster is watched, after a minute to settle: all that is looked at again is so within five minutes; 0 leaves it out")
 	alone := flags.String("machines", "500,2000", "how many machines are made without Kubernetes, comma separated; empty leaves it out")
 	types := flags.Bool("types", true, "whether the answer with instance types is measured")
+	only := flags.String("latency", "", "which CloudStack: real (jobs of 20-60 s), none, or empty for both")
 	patience := flags.Duration("patience", 40*time.Minute, "how long a phase may take")
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			return nil
 		}
 		return errors.WithStack(err)
+	}
+	with, err := latenciesOf(*only)
+	if err != nil {
+		return err
 	}
 	loads, err := loadsOf(*pods, *nodes)
 	if err != nil {
@@ -73,26 +78,39 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	if *types {
-		if err := instanceTypes(ctx, out); err != nil {
+		if err := instanceTypes(ctx, out, with); err != nil {
 			return err
 		}
 	}
 	if len(counts) > 0 {
-		if err := machinesAll(ctx, out, counts); err != nil {
+		if err := machinesAll(ctx, out, counts, with); err != nil {
 			return err
 		}
 	}
 	if len(loads) == 0 {
 		return nil
 	}
-	return measureAll(ctx, out, loads, func(load load, latency latency) (result, error) {
+	return measureAll(ctx, out, loads, with, func(load load, latency latency) (result, error) {
 		watched := *idle
 		// CloudStack's latency changes nothing about what an idle cluster asks, and pods that share nodes are no other idle cluster.
-		if !load.perNode || latency != latencies[0] {
+		if !load.perNode || latency != with[0] {
 			watched = 0
 		}
 		return measure(ctx, plan{provider: *provider, load: load, latency: latency, idle: watched, patience: *patience})
 	})
+}
+
+// latenciesOf are the latencies that are measured with.
+func latenciesOf(name string) ([]latency, error) {
+	switch name {
+	case "":
+		return latencies, nil
+	case "real":
+		return latencies[:1], nil
+	case "none":
+		return latencies[1:], nil
+	}
+	return nil, errors.Errorf("-latency %s: real, none, or empty for both", name)
 }
 
 func loadsOf(pods int, nodes string) ([]load, error) {
@@ -121,11 +139,11 @@ func numbers(flag, text string) ([]int, error) {
 }
 
 // measureAll measures the loads, each with each latency, and prints what came of those that were measured, even if one was not.
-func measureAll(ctx context.Context, out io.Writer, loads []load, measure func(load, latency) (result, error)) error {
+func measureAll(ctx context.Context, out io.Writer, loads []load, with []latency, measure func(load, latency) (result, error)) error {
 	var results []result
 	var failed error
 	for _, load := range loads {
-		for _, latency := range latencies {
+		for _, latency := range with {
 			if failed != nil || ctx.Err() != nil {
 				break
 			}
@@ -171,6 +189,9 @@ func report(out io.Writer, results []result) error {
 	}
 	_, _ = fmt.Fprintln(out)
 	for _, r := range results {
+		if r.load.crowded() {
+			_, _ = fmt.Fprintf(out, "%s, latency %s: with --launch-timeout %s\n", r.load.name, r.latency.name, crowdTimeout)
+		}
 		for _, line := range verdicts(r) {
 			_, _ = fmt.Fprintln(out, line)
 		}

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
@@ -42,6 +43,31 @@ type plan struct {
 	latency  latency
 	// idle is how long the idle cluster is watched, once it has settled; patience is how long a phase may take.
 	idle, patience time.Duration
+}
+
+// crowd is how many nodes core gives the time that it has by default. More of them at once are not all launched within it, as the limit on the
+// rate of requests has them wait for each other, and have crowdTimeout: see --launch-timeout.
+const (
+	crowd        = 1000
+	crowdTimeout = 15 * time.Minute
+)
+
+// crowded tells whether a load needs a longer launch timeout than the default.
+func (l load) crowded() bool { return l.perNode && l.pods > crowd }
+
+// environment is that of the provider beside what a lab sets.
+func (l load) environment() []string {
+	// What it is delivered with, where a lab is quicker.
+	environment := []string{"BATCH_IDLE_DURATION=1s", "BATCH_MAX_DURATION=10s"}
+	if l.crowded() {
+		environment = append(environment, "LAUNCH_TIMEOUT="+crowdTimeout.String())
+	}
+	return environment
+}
+
+// pause is how long nobody looks how far a load has come. Looking at thousands of objects is work for this machine, too.
+func (l load) pause() time.Duration {
+	return 200*time.Millisecond + time.Duration(l.pods)*time.Millisecond/2
 }
 
 // result is a measurement that was made.
@@ -91,10 +117,7 @@ func measure(ctx context.Context, p plan) (result, error) {
 	cloud := fake.Default(fake.Options{
 		JobLatency: fake.Between(p.latency.shortest, p.latency.longest), RequestLatency: p.latency.request, KeepRequests: 1,
 	})
-	l, err := lab.Start(ctx, lab.Options{Provider: p.provider, Cloud: cloud, Environment: []string{
-		// What it is delivered with, where a lab is quicker.
-		"BATCH_IDLE_DURATION=1s", "BATCH_MAX_DURATION=10s",
-	}})
+	l, err := lab.Start(ctx, lab.Options{Provider: p.provider, Cloud: cloud, Environment: p.load.environment()})
 	if err != nil {
 		return r, err
 	}
@@ -130,7 +153,7 @@ func measure(ctx context.Context, p plan) (result, error) {
 	if err := l.CreatePods(ctx, name, p.load.pods, lab.PodSpec(name, cpu, "128Mi")); err != nil {
 		return r, err
 	}
-	full, err := l.Until(ctx, p.patience, name, func(c lab.Count) bool { return c.Bound == p.load.pods && c.Registered == c.Claims })
+	full, err := l.UntilEvery(ctx, p.load.pause(), p.patience, name, func(c lab.Count) bool { return c.Bound == p.load.pods && c.Registered == c.Claims })
 	if err != nil {
 		return r, err
 	}
@@ -150,7 +173,7 @@ func measure(ctx context.Context, p plan) (result, error) {
 	if err := l.DeletePods(ctx, name); err != nil {
 		return r, err
 	}
-	if _, err := l.Until(ctx, p.patience, name, func(c lab.Count) bool { return c == lab.Count{} }); err != nil {
+	if _, err := l.UntilEvery(ctx, p.load.pause(), p.patience, name, func(c lab.Count) bool { return c == lab.Count{} }); err != nil {
 		return r, err
 	}
 	r.down, r.deleting = time.Since(start), cloud.Counts()
@@ -159,7 +182,9 @@ func measure(ctx context.Context, p plan) (result, error) {
 
 // cached is a client that is told of changes: to list thousands of objects all the time would be most of what is measured.
 func cached(ctx context.Context, config *rest.Config) (client.Client, error) {
-	reader, err := cache.New(config, cache.Options{Scheme: scheme.Scheme})
+	// Pods and nodes are counted, and not changed: thousands of them need not be copied for each look.
+	shared := cache.ByObject{UnsafeDisableDeepCopy: ptr.To(true)}
+	reader, err := cache.New(config, cache.Options{Scheme: scheme.Scheme, ByObject: map[client.Object]cache.ByObject{&corev1.Pod{}: shared, &corev1.Node{}: shared}})
 	if err != nil {
 		return nil, errors.Wrap(err, "making a cache")
 	}

@@ -3,11 +3,14 @@ package e2e
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -72,6 +75,29 @@ var down = []moment{
 	{reason: "the node is gone, and Karpenter has not heard so", api: sent("PATCH", nodePath, noFinalizers), after: true},
 	{reason: "the node is gone, and the node claim has its finalizer", api: sent("PATCH", nodeClaimPath, noFinalizers)},
 	{reason: "the node claim is gone, and Karpenter has not heard so", api: sent("PATCH", nodeClaimPath, noFinalizers), after: true},
+}
+
+// Whoever wants to know what becomes of a machine whose launch or deletion was cut off finds each moment in docs/karpenter.md, in this order.
+func TestMomentsAreDocumented(t *testing.T) {
+	content, err := os.ReadFile("../../../docs/karpenter.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(content), "### Killed at each step\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	var documented []string
+	for _, row := range regexp.MustCompile(`(?m)^\| ([^|]+) \| [^|]+ \| [^|]*\|$`).FindAllStringSubmatch(section, -1) {
+		if row[1] != "Killed when" {
+			documented = append(documented, row[1])
+		}
+	}
+	var tested []string
+	for _, m := range slices.Concat(up, down) {
+		tested = append(tested, m.reason)
+	}
+	if diff := cmp.Diff(tested, documented); diff != "" {
+		t.Errorf("docs/karpenter.md does not have the moments at which the provider is killed:\n%s", diff)
+	}
 }
 
 // killAt has the provider killed at a moment. It returns what waits until that has happened, and starts it again.

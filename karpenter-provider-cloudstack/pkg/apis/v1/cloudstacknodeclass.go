@@ -96,7 +96,8 @@ type CloudStackNodeClassSpec struct {
 	// RootDisk is the disk that the template is copied to.
 	// +optional
 	RootDisk *RootDisk `json:"rootDisk,omitempty"`
-	// DataDisks are created with a machine, and deleted with it.
+	// DataDisks are created with a machine, and deleted with it. Nothing of them is reckoned with: ephemeral storage is that of the root
+	// disk. Where userData puts /var/lib/kubelet on one, nodes have more of it than pods are promised.
 	// +kubebuilder:validation:MaxItems=6
 	// +optional
 	DataDisks []DataDisk `json:"dataDisks,omitempty"`

@@ -7,11 +7,10 @@ import (
 	"time"
 
 	"github.com/samber/lo"
-	"k8s.io/client-go/kubernetes/scheme"
 	clocktesting "k8s.io/utils/clock/testing"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/plantonhq/project-planton/karpenter-provider-cloudstack/internal/controlplane/suite"
 	csv1 "github.com/plantonhq/project-planton/karpenter-provider-cloudstack/pkg/apis/v1"
 	"github.com/plantonhq/project-planton/karpenter-provider-cloudstack/pkg/cloudprovider"
 	"github.com/plantonhq/project-planton/karpenter-provider-cloudstack/pkg/cloudstack"
@@ -48,6 +47,8 @@ func TestOfAnEmulatedCloudStack(t *testing.T) {
 	}
 	kept := add("kept", emulator.VM{Tags: tags("general-1")})
 	making := claim(2)
+	c := suite.Client(t)
+	suite.Create(t, c, making)
 	add(instance.NodeName(making), emulator.VM{Group: group, DisplayName: group + "-x"})
 	add("untagged", emulator.VM{Group: group, DisplayName: group + "-x"})
 	add("tagged", emulator.VM{Tags: tags("gone"), ProjectID: project.ID})
@@ -60,9 +61,7 @@ func TestOfAnEmulatedCloudStack(t *testing.T) {
 
 	instances := instance.NewProvider(api, nil, nil, nil, nil, instance.Options{ClusterName: cluster, ClusterUID: clusterUID})
 	clk := clocktesting.NewFakePassiveClock(now)
-	c := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(
-		claim(1, func(n *karpv1.NodeClaim) { n.Status.ProviderID = cloudprovider.ProviderID("", kept.ID) }), making,
-	).Build()
+	suite.Create(t, c, claim(1, func(n *karpv1.NodeClaim) { n.Status.ProviderID = cloudprovider.ProviderID("", kept.ID) }))
 	controller := NewController(clk, c, c, &recorder{}, instances, api, nil, Options{ClusterName: cluster, ClusterUID: clusterUID, Grace: 5 * time.Minute})
 	// The first cycle deletes machines, the second sees their disks left, the third deletes these.
 	for _, minutes := range []int{0, 11, 22} {

@@ -3,6 +3,7 @@ package garbagecollection
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -15,17 +16,16 @@ import (
 	"github.com/samber/lo"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes/scheme"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	corecloudprovider "sigs.k8s.io/karpenter/pkg/cloudprovider"
 	"sigs.k8s.io/karpenter/pkg/events"
 
+	"github.com/plantonhq/project-planton/karpenter-provider-cloudstack/internal/controlplane/suite"
 	csv1 "github.com/plantonhq/project-planton/karpenter-provider-cloudstack/pkg/apis/v1"
 	"github.com/plantonhq/project-planton/karpenter-provider-cloudstack/pkg/cloudprovider"
 	"github.com/plantonhq/project-planton/karpenter-provider-cloudstack/pkg/cloudstack"
@@ -94,21 +94,20 @@ type rig struct {
 	*cloud
 	clock    *clocktesting.FakePassiveClock
 	recorder *recorder
-	// cache is what the controller's client has, server what the API server has.
+	// cache is what the controller's client has, server what the API server has. Here, both are the API server, so long as no test changes that.
 	cache, server client.WithWatch
 	options       Options
 	c             *Controller
 }
 
+func TestMain(m *testing.M) { os.Exit(suite.Run(m)) }
+
 func newRig(t *testing.T, objects ...client.Object) *rig {
 	t.Helper()
-	build := func() client.WithWatch {
-		return fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(lo.Map(objects, func(o client.Object, _ int) client.Object {
-			return o.DeepCopyObject().(client.Object) // it is one
-		})...).Build()
-	}
+	server := suite.Client(t)
+	suite.Create(t, server, objects...)
 	r := &rig{
-		T: t, cloud: &cloud{deleteErr: map[string]error{}}, clock: clocktesting.NewFakePassiveClock(now), recorder: &recorder{}, cache: build(), server: build(),
+		T: t, cloud: &cloud{deleteErr: map[string]error{}}, clock: clocktesting.NewFakePassiveClock(now), recorder: &recorder{}, cache: server, server: server,
 		options: Options{ClusterName: cluster, ClusterUID: clusterUID, Grace: 5 * time.Minute, MaxDeletions: 10},
 	}
 	r.make()
@@ -151,10 +150,14 @@ func machine(n int, change ...func(*instance.Instance)) *instance.Instance {
 	return i
 }
 
+// claim is a NodeClaim. When it is created, it gets another UID.
 func claim(n int, change ...func(*karpv1.NodeClaim)) *karpv1.NodeClaim {
 	nodeClaim := &karpv1.NodeClaim{
-		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("general-%d", n), UID: types.UID(fmt.Sprintf("uid-%d", n))},
-		Spec:       karpv1.NodeClaimSpec{NodeClassRef: &karpv1.NodeClassReference{Group: csv1.Group, Kind: "CloudStackNodeClass", Name: "default"}},
+		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("general-%d", n), UID: "of-an-older-one"},
+		Spec: karpv1.NodeClaimSpec{
+			Requirements: []karpv1.NodeSelectorRequirementWithMinValues{},
+			NodeClassRef: &karpv1.NodeClassReference{Group: csv1.Group, Kind: "CloudStackNodeClass", Name: "default"},
+		},
 	}
 	for _, c := range change {
 		c(nodeClaim)
@@ -179,6 +182,8 @@ func TestWhatIsGarbage(t *testing.T) {
 	for name, test := range map[string]struct {
 		machine *instance.Instance
 		objects []client.Object
+		// suffix goes after the name that a machine of the NodeClaim, the first object, has; without it, the machine keeps its own.
+		suffix  *string
 		garbage bool
 	}{
 		"no NodeClaim":                             {machine: machine(1), garbage: true},
@@ -196,14 +201,14 @@ func TestWhatIsGarbage(t *testing.T) {
 		})}},
 		"in the making, by tag": {machine: machine(1), objects: []client.Object{claim(1)}},
 		"in the making, by name": {
-			machine: machine(1, func(i *instance.Instance) { i.Tags, i.Name = nil, instance.NodeName(claim(1)) }), objects: []client.Object{claim(1)},
+			machine: machine(1, func(i *instance.Instance) { i.Tags = nil }), objects: []client.Object{claim(1)}, suffix: lo.ToPtr(""),
 		},
 		"in the making, by the name of a second attempt": {
-			machine: machine(1, func(i *instance.Instance) { i.Tags, i.Name = nil, instance.NodeName(claim(1))+"-2" }), objects: []client.Object{claim(1)},
+			machine: machine(1, func(i *instance.Instance) { i.Tags = nil }), objects: []client.Object{claim(1)}, suffix: lo.ToPtr("-2"),
 		},
 		"of an older NodeClaim of that name, without tags": {
 			machine: machine(1, func(i *instance.Instance) { i.Tags, i.Name = nil, instance.NodeName(claim(1)) }),
-			objects: []client.Object{claim(1, func(c *karpv1.NodeClaim) { c.UID = "another" })}, garbage: true,
+			objects: []client.Object{claim(1)}, garbage: true,
 		},
 		"a second machine of a NodeClaim that has one": {machine: machine(1), objects: []client.Object{claim(1, launched(2))}, garbage: true},
 		"a provider id that cannot be read keeps what has its name": {machine: machine(1), objects: []client.Object{claim(1, func(c *karpv1.NodeClaim) {
@@ -222,6 +227,9 @@ func TestWhatIsGarbage(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, append(test.objects, claim(99, launched(99)))...)
+			if test.suffix != nil {
+				test.machine.Name = instance.NodeName(test.objects[0].(*karpv1.NodeClaim)) + *test.suffix
+			}
 			r.instances = []*instance.Instance{test.machine, machine(99)}
 			r.expect("the cycle", lo.Ternary(test.garbage, []string{test.machine.ID}, nil)...)
 			if garbage := r.recorder.calls("GarbageCollected"); (garbage == 1) != test.garbage {
@@ -235,9 +243,16 @@ func TestWhatIsGarbage(t *testing.T) {
 func TestCacheThatStandsStill(t *testing.T) {
 	r := newRig(t)
 	r.instances = []*instance.Instance{machine(1), machine(2)}
-	if err := r.server.Create(context.Background(), claim(1, launched(1))); err != nil {
-		t.Fatal(err)
-	}
+	suite.Create(t, r.server, claim(1, launched(1)))
+	r.cache = interceptor.NewClient(r.cache, interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, l client.ObjectList, o ...client.ListOption) error {
+			if _, ok := l.(*karpv1.NodeClaimList); ok {
+				return nil
+			}
+			return c.List(ctx, l, o...)
+		},
+	})
+	r.make()
 	r.expect("NodeClaim 1 is in the API server", id(2))
 }
 
@@ -437,9 +452,12 @@ func withTag(key, value string) func(*cloudstack.Volume) {
 }
 
 func TestDisks(t *testing.T) {
-	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}, Spec: corev1.PersistentVolumeSpec{PersistentVolumeSource: corev1.PersistentVolumeSource{
-		CSI: &corev1.CSIPersistentVolumeSource{Driver: "csi.cloudstack.apache.org", VolumeHandle: "disk-1"},
-	}}}
+	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}, Spec: corev1.PersistentVolumeSpec{
+		Capacity: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+		PersistentVolumeSource: corev1.PersistentVolumeSource{
+			CSI: &corev1.CSIPersistentVolumeSource{Driver: "csi.cloudstack.apache.org", VolumeHandle: "disk-1"},
+		},
+	}}
 	for name, test := range map[string]struct {
 		disk      *cloudstack.Volume
 		objects   []client.Object

@@ -10,12 +10,11 @@ import (
 	"github.com/samber/lo"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes/scheme"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/karpenter/pkg/events"
 
+	"github.com/plantonhq/project-planton/karpenter-provider-cloudstack/internal/controlplane/suite"
 	csv1 "github.com/plantonhq/project-planton/karpenter-provider-cloudstack/pkg/apis/v1"
 	"github.com/plantonhq/project-planton/karpenter-provider-cloudstack/pkg/cloudstack"
 	emulator "github.com/plantonhq/project-planton/karpenter-provider-cloudstack/pkg/fake"
@@ -123,7 +122,9 @@ func TestOfAnEmulatedCloudStack(t *testing.T) {
 				test.change(&n.Spec)
 			}
 			clk := clocktesting.NewFakeClock(time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC))
-			c := index(fake.NewClientBuilder().WithScheme(scheme.Scheme)).WithObjects(append(test.objects, n)...).WithStatusSubresource(n).Build()
+			server := suite.Client(t)
+			suite.Create(t, server, append(test.objects, n)...)
+			c := indexed(server)
 			templates := template.NewProvider(api, clk)
 			told := &recorder{}
 			controller := NewController(clk, c, told, Providers{

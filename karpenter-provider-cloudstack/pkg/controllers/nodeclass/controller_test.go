@@ -2,6 +2,7 @@ package nodeclass
 
 import (
 	"context"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -13,17 +14,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/util/workqueue"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/karpenter/pkg/events"
 
+	"github.com/plantonhq/project-planton/karpenter-provider-cloudstack/internal/controlplane/suite"
 	csv1 "github.com/plantonhq/project-planton/karpenter-provider-cloudstack/pkg/apis/v1"
 	"github.com/plantonhq/project-planton/karpenter-provider-cloudstack/pkg/cloudstack"
 	"github.com/plantonhq/project-planton/karpenter-provider-cloudstack/pkg/providers/bootstrap"
@@ -95,32 +95,42 @@ type rig struct {
 	writes   int
 }
 
-func index(builder *fake.ClientBuilder) *fake.ClientBuilder {
-	for field, value := range map[string]func(*karpv1.NodeClassReference) string{
-		"spec.nodeClassRef.group": func(r *karpv1.NodeClassReference) string { return r.Group },
-		"spec.nodeClassRef.kind":  func(r *karpv1.NodeClassReference) string { return r.Kind },
-		"spec.nodeClassRef.name":  func(r *karpv1.NodeClassReference) string { return r.Name },
-	} {
-		builder = builder.WithIndex(&karpv1.NodeClaim{}, field, func(o client.Object) []string { return []string{value(o.(*karpv1.NodeClaim).Spec.NodeClassRef)} })
-	}
-	return builder
+func TestMain(m *testing.M) { os.Exit(suite.Run(m)) }
+
+// indexed has the indexes that core gives the cache of the manager's client: the API server finds no NodeClaims by their class.
+func indexed(c client.WithWatch) client.WithWatch {
+	return interceptor.NewClient(c, interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+			nodeClaims, ok := list.(*karpv1.NodeClaimList)
+			selector := (&client.ListOptions{}).ApplyOptions(options).FieldSelector
+			if !ok || selector == nil {
+				return c.List(ctx, list, options...)
+			}
+			err := c.List(ctx, list)
+			nodeClaims.Items = lo.Filter(nodeClaims.Items, func(n karpv1.NodeClaim, _ int) bool {
+				ref := n.Spec.NodeClassRef
+				return selector.Matches(fields.Set{"spec.nodeClassRef.group": ref.Group, "spec.nodeClassRef.kind": ref.Kind, "spec.nodeClassRef.name": ref.Name})
+			})
+			return err
+		},
+	})
 }
 
 func newRig(t *testing.T, objects ...client.Object) *rig {
 	t.Helper()
 	r := &rig{T: t, world: &world{names: []string{"small", "large"}}, clock: clocktesting.NewFakePassiveClock(time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)), recorder: &recorder{}, wake: make(chan struct{})}
-	r.client = index(fake.NewClientBuilder().WithScheme(scheme.Scheme)).WithObjects(objects...).
-		WithStatusSubresource(&csv1.CloudStackNodeClass{}, &karpv1.NodeClaim{}).
-		WithInterceptorFuncs(interceptor.Funcs{
-			Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, options ...client.PatchOption) error {
-				r.writes++
-				return c.Patch(ctx, o, p, options...)
-			},
-			SubResourcePatch: func(ctx context.Context, c client.Client, name string, o client.Object, p client.Patch, options ...client.SubResourcePatchOption) error {
-				r.writes++
-				return c.SubResource(name).Patch(ctx, o, p, options...)
-			},
-		}).Build()
+	server := suite.Client(t)
+	suite.Create(t, server, objects...)
+	r.client = interceptor.NewClient(indexed(server), interceptor.Funcs{
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, options ...client.PatchOption) error {
+			r.writes++
+			return c.Patch(ctx, o, p, options...)
+		},
+		SubResourcePatch: func(ctx context.Context, c client.Client, name string, o client.Object, p client.Patch, options ...client.SubResourcePatchOption) error {
+			r.writes++
+			return c.SubResource(name).Patch(ctx, o, p, options...)
+		},
+	})
 	r.c = NewController(r.clock, r.client, r.recorder, Providers{zones{r.world}, networks{r.world}, templates{r.world}, offerings{r.world}, boot{r.world}}, r.wake)
 	return r
 }
@@ -149,13 +159,20 @@ func condition(n *csv1.CloudStackNodeClass, name string) status.Condition {
 }
 
 func newNodeClass() *csv1.CloudStackNodeClass {
-	return &csv1.CloudStackNodeClass{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "u1", Generation: 1}, Spec: csv1.CloudStackNodeClassSpec{Zones: []string{"zone-01"}}}
+	return &csv1.CloudStackNodeClass{ObjectMeta: metav1.ObjectMeta{Name: "default"}, Spec: csv1.CloudStackNodeClassSpec{
+		Zones:                        []string{"zone-01"},
+		ServiceOfferingSelectorTerms: []csv1.ServiceOfferingSelectorTerm{{Name: "small"}}, TemplateSelectorTerms: []csv1.TemplateSelectorTerm{{Name: "ubuntu"}},
+	}}
 }
 
 func newNodeClaim(name string, annotations map[string]string) *karpv1.NodeClaim {
 	return &karpv1.NodeClaim{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: annotations},
-		Spec:       karpv1.NodeClaimSpec{NodeClassRef: &karpv1.NodeClassReference{Group: csv1.Group, Kind: "CloudStackNodeClass", Name: "default"}},
+		// The time of creation is that of its conditions, which the API server wants to have one.
+		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: annotations, CreationTimestamp: metav1.Now()},
+		Spec: karpv1.NodeClaimSpec{
+			Requirements: []karpv1.NodeSelectorRequirementWithMinValues{},
+			NodeClassRef: &karpv1.NodeClassReference{Group: csv1.Group, Kind: "CloudStackNodeClass", Name: "default"},
+		},
 	}
 }
 
@@ -313,7 +330,7 @@ func TestOutageTakesNothingAway(t *testing.T) {
 		t.Errorf("looked at again after %s", result.RequeueAfter)
 	}
 	// A specification that has changed since has never been looked at: it is not known whether it is ready.
-	after.Generation = 2
+	after.Spec.SSHKeyPairs = []string{"other"}
 	if err := r.client.Update(context.Background(), after); err != nil {
 		t.Fatal(err)
 	}
@@ -384,7 +401,7 @@ func TestHashOfAnotherVersion(t *testing.T) {
 // Credentials that are put right have all NodeClasses looked at, and not only after a while.
 func TestWake(t *testing.T) {
 	second := newNodeClass()
-	second.Name, second.UID = "second", "u2"
+	second.Name = "second"
 	r := newRig(t, newNodeClass(), second)
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 	defer queue.ShutDown()
@@ -459,17 +476,41 @@ func TestFinalizerStaysWhileItIsNotKnown(t *testing.T) {
 	}
 }
 
+// TestRaces: what another does between the look and the write is no error, and is not written over.
 func TestRaces(t *testing.T) {
-	resource := schema.GroupResource{Group: csv1.Group, Resource: "cloudstacknodeclasses"}
-	for name, err := range map[string]error{"changed by another": apierrors.NewConflict(resource, "default", errors.New("x")), "deleted meanwhile": apierrors.NewNotFound(resource, "default")} {
+	for name, other := range map[string]func(context.Context, client.Client, *csv1.CloudStackNodeClass) error{
+		"changed by another": func(ctx context.Context, c client.Client, n *csv1.CloudStackNodeClass) error {
+			n.Status.OfferingCount = 77
+			return c.Status().Update(ctx, n)
+		},
+		"deleted meanwhile": func(ctx context.Context, c client.Client, n *csv1.CloudStackNodeClass) error {
+			n.Finalizers = nil
+			if err := c.Update(ctx, n); err != nil {
+				return err
+			}
+			return c.Delete(ctx, n)
+		},
+	} {
 		r := newRig(t, newNodeClass())
 		r.c.kubeClient = interceptor.NewClient(r.client.(client.WithWatch), interceptor.Funcs{
-			SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch, ...client.SubResourcePatchOption) error {
-				return err
+			SubResourcePatch: func(ctx context.Context, c client.Client, name string, o client.Object, p client.Patch, options ...client.SubResourcePatchOption) error {
+				if err := other(ctx, r.client, r.nodeClass()); err != nil {
+					return err
+				}
+				return c.SubResource(name).Patch(ctx, o, p, options...)
 			},
 		})
 		if _, got := r.c.Reconcile(context.Background(), r.nodeClass()); got != nil {
 			t.Errorf("%s: %v", name, got)
+		}
+		left := &csv1.CloudStackNodeClassList{}
+		if err := r.client.List(context.Background(), left); err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range left.Items {
+			if n.Status.OfferingCount != 77 {
+				t.Errorf("%s: written over: %+v", name, n.Status)
+			}
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -13,12 +14,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/samber/lo"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/plantonhq/project-planton/karpenter-provider-cloudstack/internal/controlplane/suite"
 	csv1 "github.com/plantonhq/project-planton/karpenter-provider-cloudstack/pkg/apis/v1"
 	"github.com/plantonhq/project-planton/karpenter-provider-cloudstack/pkg/cloudprovider"
 	"github.com/plantonhq/project-planton/karpenter-provider-cloudstack/pkg/cloudstack"
@@ -83,8 +83,11 @@ func machine(n int, tags map[string]string) *instance.Instance {
 func claim(n int, change ...func(*karpv1.NodeClaim)) *karpv1.NodeClaim {
 	c := &karpv1.NodeClaim{
 		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("c%d", n)},
-		Spec:       karpv1.NodeClaimSpec{NodeClassRef: &karpv1.NodeClassReference{Group: csv1.Group, Kind: "CloudStackNodeClass", Name: "default"}},
-		Status:     karpv1.NodeClaimStatus{ProviderID: cloudprovider.ProviderID("", id(n))},
+		Spec: karpv1.NodeClaimSpec{
+			Requirements: []karpv1.NodeSelectorRequirementWithMinValues{},
+			NodeClassRef: &karpv1.NodeClassReference{Group: csv1.Group, Kind: "CloudStackNodeClass", Name: "default"},
+		},
+		Status: karpv1.NodeClaimStatus{ProviderID: cloudprovider.ProviderID("", id(n))},
 	}
 	for _, f := range change {
 		f(c)
@@ -93,7 +96,10 @@ func claim(n int, change ...func(*karpv1.NodeClaim)) *karpv1.NodeClaim {
 }
 
 func nodeClass(tags map[string]string) *csv1.CloudStackNodeClass {
-	return &csv1.CloudStackNodeClass{ObjectMeta: metav1.ObjectMeta{Name: "default"}, Spec: csv1.CloudStackNodeClassSpec{Tags: tags}}
+	return &csv1.CloudStackNodeClass{ObjectMeta: metav1.ObjectMeta{Name: "default"}, Spec: csv1.CloudStackNodeClassSpec{
+		Zones: []string{"zone-01"}, Tags: tags,
+		ServiceOfferingSelectorTerms: []csv1.ServiceOfferingSelectorTerm{{Name: "small"}}, TemplateSelectorTerms: []csv1.TemplateSelectorTerm{{Name: "ubuntu"}},
+	}}
 }
 
 type rig struct {
@@ -104,16 +110,21 @@ type rig struct {
 	writes int
 }
 
+func TestMain(m *testing.M) { os.Exit(suite.Run(m)) }
+
 func newRig(t *testing.T, objects ...client.Object) *rig {
+	t.Helper()
 	r := &rig{T: t, cloud: &cloud{volumes: map[string]*cloudstack.Volume{}}}
-	r.client = fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
+	server := suite.Client(t)
+	suite.Create(t, server, objects...)
+	r.client = interceptor.NewClient(server, interceptor.Funcs{
 		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, options ...client.PatchOption) error {
 			r.mu.Lock()
 			r.writes++
 			r.mu.Unlock()
 			return c.Patch(ctx, o, p, options...)
 		},
-	}).Build()
+	})
 	r.c = NewController(r.client, r.cloud, r.cloud, "")
 	return r
 }

@@ -83,17 +83,18 @@ func instanceTypeName(request Request) string {
 }
 
 // functions of templates are those of sprig that give the same for the same values, and that reach neither the environment of the
-// controller nor the network nor files, and three of its own.
+// controller nor the network nor files, and some of its own.
 func functions() template.FuncMap {
 	allowed := lo.PickByKeys(sprig.TxtFuncMap(), []string{
 		"default", "empty", "coalesce", "ternary", "fail",
 		"quote", "squote", "upper", "lower", "trim", "trimAll", "trimPrefix", "trimSuffix", "trunc", "substr", "replace", "contains",
 		"hasPrefix", "hasSuffix", "indent", "nindent", "toString", "cat",
 		"split", "splitList", "join", "sortAlpha", "regexMatch", "regexFind", "regexReplaceAll",
-		"list", "dict", "get", "set", "hasKey", "keys", "values", "pick", "omit", "first", "rest", "last", "append", "concat", "has", "uniq", "without",
+		"list", "dict", "set", "first", "rest", "last", "append", "concat", "has", "uniq", "without",
 		"add", "sub", "mul", "div", "mod", "max", "min", "int", "int64", "atoi",
 		"b64enc", "b64dec", "sha256sum", "toJson", "fromJson",
 	})
+	maps.Copy(allowed, mapFunctions())
 	maps.Copy(allowed, template.FuncMap{
 		"shellQuote": shellQuote,
 		"toYaml":     toYAML,

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/samber/lo"
 	corev1 "k8s.io/api/core/v1"
@@ -59,6 +61,103 @@ func TestCreate(t *testing.T) {
 	// Another call for the same NodeClaim finds it.
 	if again := w.mustCreate(nodeClaim); again.ID != got.ID || w.count("deployVirtualMachine") != 1 {
 		t.Errorf("another machine was made: %s", again.ID)
+	}
+}
+
+// asked keeps what CloudStack is asked to deploy, and refuses it.
+type asked struct {
+	API
+	deployments []cloudstack.Deployment
+}
+
+func (a *asked) ListVirtualMachines(context.Context, cloudstack.Scope, cloudstack.MachineQuery) ([]*cloudstack.VirtualMachine, error) {
+	return nil, nil
+}
+
+func (a *asked) DeployVirtualMachine(_ context.Context, d cloudstack.Deployment) (string, cloudstack.Job, error) {
+	a.deployments = append(a.deployments, d)
+	return "", cloudstack.Job{}, &cloudstack.Error{Command: "deployVirtualMachine", Code: 431, Text: "refused"}
+}
+
+// unscoped is a CloudStackNodeClass without project and account, of which the emulated CloudStack has few.
+func unscoped(nodeClass *csv1.CloudStackNodeClass) *csv1.CloudStackNodeClass {
+	one := nodeClass.DeepCopy()
+	one.Spec.ProjectID, one.Spec.Account, one.Spec.DomainID = "", "", ""
+	return one
+}
+
+// anyScope has in each scope what there is in none.
+type anyScope struct{ Types }
+
+func (a anyScope) Offering(ctx context.Context, nodeClass *csv1.CloudStackNodeClass, name string) (instancetype.Launch, error) {
+	return a.Types.Offering(ctx, unscoped(nodeClass), name)
+}
+
+// Whatever a CloudStackNodeClass says of machines is asked for, and nothing else.
+func TestCreateAsksForAll(t *testing.T) {
+	const project = "11111111-2222-3333-4444-555555555555"
+	storage := csv1.NetworkStatus{ID: "storage-b", Name: "storage", ZoneID: fake.IDOf("zone", fake.ZoneB)}
+	all := func(c *csv1.CloudStackNodeClass) {
+		c.Spec.ServiceOfferingSelectorTerms = []csv1.ServiceOfferingSelectorTerm{{Name: fake.OfferingConstrained}}
+		c.Spec.CustomOffering = &csv1.CustomOffering{CPUs: []int32{2}, MemoryMiBPerCPU: []int32{1536}}
+		c.Spec.RootDisk = &csv1.RootDisk{DiskOfferingID: fake.DiskOfferingCustom, SizeGiB: lo.ToPtr[int64](40)}
+		c.Spec.DataDisks = []csv1.DataDisk{{DiskOfferingID: fake.DiskOfferingCustom, SizeGiB: lo.ToPtr[int64](5)}, {DiskOfferingID: fake.DiskOfferingSmall}}
+		c.Spec.SSHKeyPairs = []string{fake.KeyPairOps, "more"}
+		c.Spec.Details = map[string]string{"rootDiskController": "scsi"}
+		c.Spec.Affinity = &csv1.Affinity{Mode: csv1.AffinityGroup, GroupIDs: []string{"group-1", "group-2"}}
+		c.Status.Zones[1].SecurityGroupsEnabled = true
+		c.Status.SecurityGroups = []csv1.SecurityGroupStatus{{ID: "sg-1", Name: "a"}, {ID: "sg-2", Name: "b"}}
+		c.Status.AdditionalNetworks = []csv1.NetworkStatus{{ID: "storage-a", Name: "storage", ZoneID: fake.IDOf("zone", fake.ZoneA)}, storage}
+	}
+	least := cloudstack.Deployment{
+		ZoneID: fake.IDOf("zone", fake.ZoneB), ServiceOfferingID: fake.IDOf("offering", fake.OfferingSmall), TemplateID: fake.IDOf("template", fake.TemplateAMD64),
+		NetworkIDs: []string{network(fake.ZoneB, fake.NetworkB).ID}, Group: GroupName(clusterName, clusterUID),
+	}
+	most := least
+	most.ServiceOfferingID, most.CPUNumber, most.MemoryMiB = fake.IDOf("offering", fake.OfferingConstrained), 2, 3072
+	most.NetworkIDs = append(slices.Clone(least.NetworkIDs), storage.ID)
+	most.RootDiskOfferingID, most.RootDiskGiB = fake.IDOf("diskoffering", fake.DiskOfferingCustom), 40
+	most.DataDisks = []cloudstack.DataDisk{
+		{DiskOfferingID: fake.IDOf("diskoffering", fake.DiskOfferingCustom), SizeGiB: 5}, {DiskOfferingID: fake.IDOf("diskoffering", fake.DiskOfferingSmall)},
+	}
+	most.SSHKeyPairs, most.Details = []string{fake.KeyPairOps, "more"}, map[string]string{"rootDiskController": "scsi"}
+	most.AffinityGroupIDs, most.SecurityGroupIDs = []string{"group-1", "group-2"}, []string{"sg-1", "sg-2"}
+	scoped := func(scope cloudstack.Scope) cloudstack.Deployment { one := least; one.Scope = scope; return one }
+	for name, test := range map[string]struct {
+		change func(*csv1.CloudStackNodeClass)
+		want   cloudstack.Deployment
+	}{
+		"the least":  {func(*csv1.CloudStackNodeClass) {}, least},
+		"all":        {all, most},
+		"a project":  {func(c *csv1.CloudStackNodeClass) { c.Spec.ProjectID = project }, scoped(cloudstack.Scope{ProjectID: project})},
+		"an account": {func(c *csv1.CloudStackNodeClass) { c.Spec.Account, c.Spec.DomainID = "team", "domain" }, scoped(cloudstack.Scope{Account: "team", DomainID: "domain"})},
+		"no security groups where the zone has none": {func(c *csv1.CloudStackNodeClass) {
+			c.Status.SecurityGroups = []csv1.SecurityGroupStatus{{ID: "sg-1"}}
+		}, least},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, fake.Options{})
+			test.change(w.class)
+			api := &asked{API: w.client}
+			w.restart(api)
+			nodeClaim := claim("pool-abcde", in(corev1.LabelTopologyZone, fake.ZoneB))
+			types, err := w.types.List(t.Context(), unscoped(w.class))
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.provider.types = anyScope{w.types}
+			if _, err := w.provider.Create(t.Context(), w.class, nodeClaim, types); err == nil || len(api.deployments) == 0 {
+				t.Fatalf("%d deployments, %v", len(api.deployments), err)
+			}
+			got := api.deployments[0]
+			if got.Name != NodeName(nodeClaim) || got.DisplayName != w.provider.group+"-"+got.Name || got.UserData == "" {
+				t.Errorf("have %+v", got)
+			}
+			got.Name, got.DisplayName, got.UserData = "", "", ""
+			if diff := cmp.Diff(test.want, got, cmpopts.EquateEmpty()); diff != "" {
+				t.Error(diff)
+			}
+		})
 	}
 }
 

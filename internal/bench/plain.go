@@ -27,7 +27,7 @@ func plain(
 ) error {
 	serving, stop := context.WithCancel(ctx)
 	defer stop()
-	port, err := (&pluginProcess{provider: kinds.Civo, plugin: j.Plugin, processes: started}).ServeJournaled(serving, state.Creates)
+	port, err := (&pluginProcess{provider: kinds.Civo, plugin: j.Plugin, processes: started}).serve(serving, state.Creates)
 	if err != nil {
 		return err
 	}

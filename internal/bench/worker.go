@@ -26,6 +26,7 @@ import (
 	"github.com/plantonhq/project-planton/pkg/iac/pulumi/pulumicli"
 	"github.com/plantonhq/project-planton/pkg/kinds"
 	"github.com/plantonhq/project-planton/pkg/manifest"
+	"github.com/plantonhq/project-planton/pkg/nativeprovider/journal"
 	"github.com/plantonhq/project-planton/pkg/provision"
 )
 
@@ -270,10 +271,14 @@ type pluginProcess struct {
 }
 
 // Serve implements provision.NativePlugin.
-func (p *pluginProcess) Serve(ctx context.Context) (int, error) { return p.ServeJournaled(ctx, "") }
+func (p *pluginProcess) Serve(ctx context.Context) (int, error) { return p.serve(ctx, "") }
 
 // ServeJournaled lets the plugin remember its creates in a folder.
-func (p *pluginProcess) ServeJournaled(ctx context.Context, directory string) (int, error) {
+func (p *pluginProcess) ServeJournaled(ctx context.Context, creates *journal.Journal) (int, error) {
+	return p.serve(ctx, creates.String())
+}
+
+func (p *pluginProcess) serve(ctx context.Context, directory string) (int, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return 0, errors.Wrap(err, "find the bench itself")
@@ -348,10 +353,10 @@ func startPlugin(ctx context.Context, provider, plugin, directory string) (int, 
 		return 0, err
 	}
 	journaled, ok := any(native).(interface {
-		ServeJournaled(ctx context.Context, directory string) (int, error)
+		ServeJournaled(ctx context.Context, creates *journal.Journal) (int, error)
 	})
 	if ok && directory != "" {
-		return journaled.ServeJournaled(ctx, filepath.Clean(directory))
+		return journaled.ServeJournaled(ctx, journal.Open(filepath.Clean(directory)))
 	}
 	return native.Serve(ctx)
 }

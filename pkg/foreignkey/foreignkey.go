@@ -11,7 +11,6 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
-	"github.com/plantonhq/project-planton/apis/org/project_planton/shared/cloudresourcekind"
 	foreignkeyv1 "github.com/plantonhq/project-planton/apis/org/project_planton/shared/foreignkey/v1"
 	"github.com/plantonhq/project-planton/pkg/kinds"
 )
@@ -49,15 +48,16 @@ func (r Reference) String() string {
 // it points at a resource of another cloud.
 func Of(target proto.Message) ([]Reference, error) {
 	var found []Reference
-	err := walk(target.ProtoReflect(), "", func(path string, options proto.Message, value *foreignkeyv1.StringValueOrRef) error {
+	kind := kindOf(target)
+	err := walk(target.ProtoReflect(), "", func(path string, defaults *defaults, value *foreignkeyv1.StringValueOrRef) error {
 		if value.GetValueFrom() == nil {
 			return nil
 		}
-		reference, err := parse(path, options, value)
+		reference, err := parse(path, defaults, value)
 		if err != nil {
 			return err
 		}
-		if kind, ok := kinds.Of(target); ok && kind.Provider != reference.Kind.Provider {
+		if kind != nil && kind.Provider != reference.Kind.Provider {
 			return errors.Errorf("%s.value_from.kind: a %s cannot take this from a %s, which lives on another cloud",
 				path, kind.Name, reference.Kind.Name)
 		}
@@ -84,11 +84,11 @@ func FillDefaults(target proto.Message) error {
 	return nil
 }
 
-func parse(path string, options proto.Message, value *foreignkeyv1.StringValueOrRef) (Reference, error) {
+func parse(path string, defaults *defaults, value *foreignkeyv1.StringValueOrRef) (Reference, error) {
 	from := value.GetValueFrom()
 	number := from.GetKind()
-	if number == 0 && options != nil && proto.HasExtension(options, foreignkeyv1.E_DefaultKind) {
-		number, _ = proto.GetExtension(options, foreignkeyv1.E_DefaultKind).(cloudresourcekind.CloudResourceKind)
+	if number == 0 {
+		number = defaults.kind
 	}
 	kind, ok := kinds.ByNumber(number)
 	if !ok {
@@ -96,7 +96,11 @@ func parse(path string, options proto.Message, value *foreignkeyv1.StringValueOr
 	}
 	fieldPath := from.GetFieldPath()
 	if fieldPath == "" {
-		if fieldPath = defaultFieldPath(options, kind); fieldPath == "" {
+		// The default of one kind says nothing of another.
+		if kind.Number == defaults.kind {
+			fieldPath = defaults.fieldPath
+		}
+		if fieldPath == "" {
 			return Reference{}, errors.Errorf("%s.value_from.field_path: it is missing, and nothing follows from the kind %s here: "+
 				"name one of its outputs, such as %s%s, or another kind", path, kind.Name, outputsPrefix, kind.OutputFields()[0])
 		}
@@ -105,27 +109,12 @@ func parse(path string, options proto.Message, value *foreignkeyv1.StringValueOr
 	if !ok {
 		return Reference{}, errors.Errorf("%s.value_from.field_path: %q does not name an output (%s...)", path, fieldPath, outputsPrefix)
 	}
-	known := kind.OutputFields()
-	for _, output := range known {
-		if output == key {
-			return Reference{FieldPath: path, Kind: kind, Env: from.GetEnv(), Name: from.GetName(), OutputKey: key, Ref: value}, nil
-		}
+	known := outputsOf(kind)
+	if !slices.Contains(known, key) {
+		return Reference{}, errors.Errorf("%s.value_from.field_path: %s has no output %q; it has %s",
+			path, kind.Name, key, strings.Join(known, ", "))
 	}
-	return Reference{}, errors.Errorf("%s.value_from.field_path: %s has no output %q; it has %s",
-		path, kind.Name, key, strings.Join(known, ", "))
-}
-
-// defaultFieldPath is the field's default when the reference is to the field's default kind; the default of one kind says nothing
-// of another.
-func defaultFieldPath(options proto.Message, kind kinds.Kind) string {
-	if options == nil {
-		return ""
-	}
-	if number, _ := proto.GetExtension(options, foreignkeyv1.E_DefaultKind).(cloudresourcekind.CloudResourceKind); number != kind.Number {
-		return ""
-	}
-	path, _ := proto.GetExtension(options, foreignkeyv1.E_DefaultKindFieldPath).(string)
-	return path
+	return Reference{FieldPath: path, Kind: kind, Env: from.GetEnv(), Name: from.GetName(), OutputKey: key, Ref: value}, nil
 }
 
 // Default is what a field of a kind takes when its reference says no more than a name.
@@ -152,9 +141,8 @@ func Defaults(kind kinds.Kind) []Default {
 				continue
 			}
 			path := prefix + string(field.Name())
-			number, _ := proto.GetExtension(field.Options(), foreignkeyv1.E_DefaultKind).(cloudresourcekind.CloudResourceKind)
-			if referred, ok := kinds.ByNumber(number); ok {
-				output := strings.TrimPrefix(defaultFieldPath(field.Options(), referred), outputsPrefix)
+			if referred, ok := kinds.ByNumber(defaultsOf(field).kind); ok {
+				output := strings.TrimPrefix(defaultsOf(field).fieldPath, outputsPrefix)
 				found = append(found, Default{Field: path, Kind: referred, OutputKey: output})
 				continue
 			}
@@ -165,28 +153,29 @@ func Defaults(kind kinds.Kind) []Default {
 	return found
 }
 
-type visitor func(path string, options proto.Message, value *foreignkeyv1.StringValueOrRef) error
+type visitor func(path string, defaults *defaults, value *foreignkeyv1.StringValueOrRef) error
 
 // walk visits every StringValueOrRef that is set, in the order of the fields.
 func walk(message protoreflect.Message, prefix string, visit visitor) error {
-	fields := message.Descriptor().Fields()
-	for i := range fields.Len() {
-		field := fields.Get(i)
-		if field.Message() == nil || !message.Has(field) {
+	ways := planOf(message.Descriptor()).ways
+	for i := range ways {
+		way := &ways[i]
+		field := way.field
+		if !message.Has(field) {
 			continue
 		}
-		path := prefix + string(field.Name())
+		path := prefix + way.name
 		var err error
 		switch {
 		case field.IsMap():
-			err = walkMap(field, message.Get(field).Map(), path, visit)
+			err = way.walkMap(message.Get(field).Map(), path, visit)
 		case field.IsList():
 			list := message.Get(field).List()
 			for j := 0; j < list.Len() && err == nil; j++ {
-				err = walkMessage(field, list.Get(j).Message(), fmt.Sprintf("%s[%d]", path, j), visit)
+				err = way.walk(list.Get(j).Message(), fmt.Sprintf("%s[%d]", path, j), visit)
 			}
 		default:
-			err = walkMessage(field, message.Get(field).Message(), path, visit)
+			err = way.walk(message.Get(field).Message(), path, visit)
 		}
 		if err != nil {
 			return err
@@ -195,10 +184,7 @@ func walk(message protoreflect.Message, prefix string, visit visitor) error {
 	return nil
 }
 
-func walkMap(field protoreflect.FieldDescriptor, values protoreflect.Map, path string, visit visitor) error {
-	if field.MapValue().Message() == nil {
-		return nil
-	}
+func (w *way) walkMap(values protoreflect.Map, path string, visit visitor) error {
 	keys := make([]string, 0, values.Len())
 	byKey := map[string]protoreflect.Message{}
 	values.Range(func(key protoreflect.MapKey, value protoreflect.Value) bool {
@@ -208,16 +194,16 @@ func walkMap(field protoreflect.FieldDescriptor, values protoreflect.Map, path s
 	})
 	sort.Strings(keys)
 	for _, key := range keys {
-		if err := walkMessage(field, byKey[key], fmt.Sprintf("%s[%q]", path, key), visit); err != nil {
+		if err := w.walk(byKey[key], fmt.Sprintf("%s[%q]", path, key), visit); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func walkMessage(field protoreflect.FieldDescriptor, message protoreflect.Message, path string, visit visitor) error {
+func (w *way) walk(message protoreflect.Message, path string, visit visitor) error {
 	if value, ok := message.Interface().(*foreignkeyv1.StringValueOrRef); ok {
-		return visit(path, field.Options(), value)
+		return visit(path, &w.defaults, value)
 	}
 	return walk(message, path+".", visit)
 }

@@ -33,9 +33,12 @@ func (k Key) String() string {
 
 // KeyOf returns the key of a manifest.
 func KeyOf(target proto.Message) Key {
-	kind, _ := kinds.Of(target)
 	metadata := kinds.Metadata(target)
-	return Key{Kind: kind.Name, Org: metadata.GetOrg(), Env: metadata.GetEnv(), Name: metadata.GetName()}
+	name := ""
+	if kind := kindOf(target); kind != nil {
+		name = kind.Name
+	}
+	return Key{Kind: name, Org: metadata.GetOrg(), Env: metadata.GetEnv(), Name: metadata.GetName()}
 }
 
 // KeyOf returns the key of the resource that a reference of the manifest from points at.
@@ -82,45 +85,77 @@ func Order(targets []proto.Message) (Graph, error) {
 			return Graph{}, err
 		}
 	}
-	for i, target := range targets {
+	for _, target := range targets {
 		links, err := Links(target)
 		if err != nil {
 			return Graph{}, errors.Wrap(err, KeyOf(target).String())
 		}
-		b.link(i, links)
+		b.link(links)
 	}
 	return b.Graph()
 }
 
-// Builder makes a Graph of manifests that come one after the other. It keeps no more of them than what they are called.
+// Builder makes a Graph of manifests that come one after the other. It keeps no more of them than what they are called, and that short:
+// it may be many.
 type Builder struct {
-	numbers  map[Key]int32 // of all keys that are declared or referred to
-	keys     []Key         // of those that are declared, in their order
-	declared []int32       // by number: the place among keys, or undeclared
-	needs    [][]int32     // by place: the numbers of what is referred to
+	words    map[string]int32 // of kinds, organizations and environments, which are few: the place among texts
+	texts    []string
+	numbers  map[shortKey]int32 // of all keys that are declared or referred to: the place among keys
+	keys     []shortKey
+	declared []int32 // by number: the place of the manifest, or undeclared
+	order    []int32 // by place: the number
+	needs    []int32 // the numbers of what the manifests refer to, one manifest after the other
+	ends     []int32 // by place: where its needs end
+}
+
+// shortKey is a Key with places among texts instead of the words that many have.
+type shortKey struct {
+	kind, org, env int32
+	name           string
 }
 
 // undeclared is the place of a key that is referred to, and not declared so far.
 const undeclared = -1
 
 // NewBuilder makes a builder of a graph without manifests.
-func NewBuilder() *Builder { return &Builder{numbers: map[Key]int32{}} }
+func NewBuilder() *Builder {
+	return &Builder{words: map[string]int32{}, numbers: map[shortKey]int32{}}
+}
 
 // Add takes a manifest with what it points at, see Links. It fails when there is one of the same resource already.
 func (b *Builder) Add(key Key, links []Link) error {
 	if err := b.declare(key); err != nil {
 		return err
 	}
-	b.link(len(b.keys)-1, links)
+	b.link(links)
 	return nil
 }
 
-func (b *Builder) number(key Key) int32 {
-	number, ok := b.numbers[key]
+func (b *Builder) word(text string) int32 {
+	word, ok := b.words[text]
 	if !ok {
-		number = int32(len(b.declared))
-		b.numbers[key] = number
-		b.declared = append(b.declared, undeclared)
+		word = int32(len(b.texts))
+		b.words[text] = word
+		b.texts = append(b.texts, text)
+	}
+	return word
+}
+
+func (b *Builder) short(key Key) shortKey {
+	return shortKey{b.word(key.Kind), b.word(key.Org), b.word(key.Env), key.Name}
+}
+
+func (b *Builder) long(key shortKey) Key {
+	return Key{Kind: b.texts[key.kind], Org: b.texts[key.org], Env: b.texts[key.env], Name: key.name}
+}
+
+func (b *Builder) number(key Key) int32 {
+	short := b.short(key)
+	number, ok := b.numbers[short]
+	if !ok {
+		number = int32(len(b.keys))
+		b.numbers[short] = number
+		b.keys, b.declared = append(b.keys, short), append(b.declared, undeclared)
 	}
 	return number
 }
@@ -128,27 +163,24 @@ func (b *Builder) number(key Key) int32 {
 func (b *Builder) declare(key Key) error {
 	number := b.number(key)
 	if first := b.declared[number]; first != undeclared {
-		return errors.Errorf("%s is declared twice (manifests %d and %d)", key, first+1, len(b.keys)+1)
+		return errors.Errorf("%s is declared twice (manifests %d and %d)", key, first+1, len(b.order)+1)
 	}
-	b.declared[number] = int32(len(b.keys))
-	b.keys, b.needs = append(b.keys, key), append(b.needs, nil)
+	b.declared[number] = int32(len(b.order))
+	b.order = append(b.order, number)
 	return nil
 }
 
-func (b *Builder) link(place int, links []Link) {
-	if len(links) == 0 {
-		return
+// link takes what the next manifest points at.
+func (b *Builder) link(links []Link) {
+	for _, link := range links {
+		b.needs = append(b.needs, b.number(link.To))
 	}
-	needs := make([]int32, len(links))
-	for i, link := range links {
-		needs[i] = b.number(link.To)
-	}
-	b.needs[place] = needs
+	b.ends = append(b.ends, int32(len(b.needs)))
 }
 
 // Place tells which of the manifests that were added is of a resource, counted from 0.
 func (b *Builder) Place(key Key) (int, bool) {
-	number, ok := b.numbers[key]
+	number, ok := b.numbers[b.short(key)]
 	if !ok || b.declared[number] == undeclared {
 		return 0, false
 	}
@@ -157,15 +189,23 @@ func (b *Builder) Place(key Key) (int, bool) {
 
 // Graph puts the manifests that were added in order. It fails with a *CycleError when there is none.
 func (b *Builder) Graph() (Graph, error) {
-	graph := Graph{Needs: make([][]int, len(b.keys))}
-	for place, needs := range b.needs {
-		for _, number := range needs {
+	graph := Graph{Needs: make([][]int, len(b.order))}
+	for place := range b.order {
+		for _, number := range b.needsOf(place) {
 			if needed := b.declared[number]; needed != undeclared {
 				graph.Needs[place] = append(graph.Needs[place], int(needed))
 			}
 		}
 	}
-	return graph, graph.sort(b.keys)
+	return graph, graph.sort(func(place int) Key { return b.long(b.keys[b.order[place]]) })
+}
+
+func (b *Builder) needsOf(place int) []int32 {
+	start := int32(0)
+	if place > 0 {
+		start = b.ends[place-1]
+	}
+	return b.needs[start:b.ends[place]]
 }
 
 // Link is one reference of a manifest, or one of its metadata.relationships.
@@ -206,13 +246,13 @@ func LinksOf(target proto.Message, references []Reference) ([]Link, error) {
 	return links, nil
 }
 
-func (g *Graph) sort(keys []Key) error {
+func (g *Graph) sort(key func(place int) Key) error {
 	const (
 		unseen = iota
 		open
 		done
 	)
-	state := make([]int8, len(keys))
+	state := make([]int8, len(g.Needs))
 	var path []int
 	var visit func(int) error
 	visit = func(i int) error {
@@ -222,7 +262,7 @@ func (g *Graph) sort(keys []Key) error {
 		case open:
 			var cycle []Key
 			for at := len(path) - 1; ; at-- {
-				cycle = append([]Key{keys[path[at]]}, cycle...)
+				cycle = append([]Key{key(path[at])}, cycle...)
 				if path[at] == i {
 					return &CycleError{Cycle: cycle}
 				}
@@ -240,7 +280,7 @@ func (g *Graph) sort(keys []Key) error {
 		g.Order = append(g.Order, i)
 		return nil
 	}
-	for i := range keys {
+	for i := range g.Needs {
 		if err := visit(i); err != nil {
 			return err
 		}

@@ -30,7 +30,7 @@ type batch struct {
 func most(cores int) int { return min(max(window/4/cores, 1), 16) }
 
 // read reads the documents.
-func (b *batch) read(p *parser, settings []Setting) {
+func (b *batch) read(p *parser, f *filler, settings []Setting) {
 	documents := make([]document, 0, len(b.tasks))
 	for _, t := range b.tasks {
 		if t.problems == nil {
@@ -41,7 +41,7 @@ func (b *batch) read(p *parser, settings []Setting) {
 	for i := range b.tasks {
 		if t := &b.tasks[i]; t.problems == nil {
 			root, problem := p.next()
-			t.read = readDocument(t.source, t.doc, root, problem, settings)
+			t.read = readDocument(t.source, t.doc, root, problem, settings, f)
 		}
 	}
 	close(b.done)
@@ -126,8 +126,9 @@ func (c *collector) collect(none string, feed func(*feeder) error) error {
 	for range cores {
 		go func() {
 			var p parser
+			var f filler
 			for b := range unread {
-				b.read(&p, c.settings)
+				b.read(&p, &f, c.settings)
 			}
 		}()
 	}

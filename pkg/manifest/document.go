@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -254,7 +255,7 @@ type read struct {
 }
 
 // readDocument reads one document of a file, which is parsed already.
-func readDocument(source Source, doc document, root *yaml.Node, problem *Problem, all []Setting) read {
+func readDocument(source Source, doc document, root *yaml.Node, problem *Problem, all []Setting, f *filler) read {
 	fail := func(node *yaml.Node, path, rule, message, hint string) read {
 		return read{problems: []Problem{{
 			Line: node.Line, Column: node.Column, FieldPath: path, RuleID: rule, Message: message, Hint: hint,
@@ -275,8 +276,8 @@ func readDocument(source Source, doc document, root *yaml.Node, problem *Problem
 	if kindNode == nil {
 		return fail(root, "kind", RuleKind, "it is missing; the kinds are "+kindNames(), foreignHint(root))
 	}
-	kind, ok := kinds.ByName(kindNode.Value)
-	if kindNode.Kind != yaml.ScalarNode || !ok || kind.Name != kindNode.Value {
+	kind, ok := kindNamed(kindNode.Value)
+	if kindNode.Kind != yaml.ScalarNode || !ok {
 		hint := foreignHint(root)
 		if hint == "" {
 			hint = "the kinds are " + kindNames()
@@ -287,8 +288,7 @@ func readDocument(source Source, doc document, root *yaml.Node, problem *Problem
 	source.Line = root.Line
 	m := &Manifest{Kind: kind, Target: kind.NewTarget(), Source: source, document: doc, settings: all}
 	if len(all) == 0 {
-		f := filler{}
-		if f.fill(root, m.Target.ProtoReflect()) && validation.Validate(m.Target) == nil {
+		if f.fill(root, m.Target) && validation.Validate(m.Target) == nil {
 			m.top = f.top
 			clearStatus(m.Target)
 			return read{manifest: m}
@@ -312,6 +312,20 @@ func readDocument(source Source, doc document, root *yaml.Node, problem *Problem
 	m.positions = d.positions
 	return read{manifest: m, settings: d.settings}
 }
+
+// kindNamed finds a kind by its name as manifests write it.
+func kindNamed(name string) (kinds.Kind, bool) {
+	kind, ok := kindsByName()[name]
+	return kind, ok
+}
+
+var kindsByName = sync.OnceValue(func() map[string]kinds.Kind {
+	found := map[string]kinds.Kind{}
+	for _, kind := range kinds.All() {
+		found[kind.Name] = kind
+	}
+	return found
+})
 
 // clearStatus takes out what only the clouds can tell.
 func clearStatus(target proto.Message) {
@@ -365,8 +379,8 @@ func (in Input) LoadStackInput(path string) (*Manifest, proto.Message, error) {
 	if kindNode == nil {
 		return fail(position{target.Line, target.Column}, "target.kind", RuleKind, "it is missing; the kinds are "+kindNames(), "")
 	}
-	kind, ok := kinds.ByName(kindNode.Value)
-	if !ok || kind.Name != kindNode.Value {
+	kind, ok := kindNamed(kindNode.Value)
+	if !ok {
 		return fail(position{kindNode.Line, kindNode.Column}, "target.kind", RuleKind, unknownKind(kindNode), "the kinds are "+kindNames())
 	}
 

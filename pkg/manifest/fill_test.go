@@ -59,7 +59,7 @@ func sameFill(t fataler, kind kinds.Kind, root *yaml.Node) bool {
 	t.Helper()
 	filled, decoded := kind.NewTarget(), kind.NewTarget()
 	f, d := filler{}, decoder{}
-	if root.Kind != yaml.MappingNode || !f.fill(root, filled.ProtoReflect()) {
+	if root.Kind != yaml.MappingNode || !f.fill(root, filled) {
 		return false
 	}
 	if problems := d.decode(root, decoded); len(problems) > 0 {
@@ -174,6 +174,11 @@ func TestFillGivesUp(t *testing.T) {
 		want         bool
 	}{
 		{"nothing is wrong", "spec: {cluster_name: a, autoUpgrade: true, region: lon1, network: {valueFrom: {name: b}}, defaultNodePool: {nodeCount: 1}}", true},
+		{"a message whose length takes two bytes", "metadata: {labels: {a: b}, name: " + strings.Repeat("a", 200) + ", org: c}", true},
+		{"a message whose length takes three bytes", "metadata: {labels: {a: " + strings.Repeat("b", 1<<14) + "}, org: c}", true},
+		{"an empty message", "spec: {}", true},
+		{"an empty text of a oneof", "spec: {network: {value: \"\"}}", true},
+		{"an empty list and an empty map", "metadata: {labels: {}, tags: []}", true},
 		{"both names of a field", "spec: {clusterName: a, cluster_name: b}", false},
 		{"a field twice, once null", "spec: {clusterName: null, clusterName: b}", false},
 		{"two of a oneof", "spec: {network: {value: a, valueFrom: {name: b}}}", false},
@@ -227,7 +232,7 @@ func TestFillIsCounted(t *testing.T) {
 		if err := yaml.Unmarshal([]byte(text), &root); err != nil {
 			t.Fatal(err)
 		}
-		if got := (&filler{}).fill(root.Content[0], kind.NewTarget().ProtoReflect()); got != tc.want {
+		if got := (&filler{}).fill(root.Content[0], kind.NewTarget()); got != tc.want {
 			t.Errorf("%s: the filler takes it: %t", tc.reason, got)
 		}
 		if _, err := (&decoder{}).expand(root.Content[0], map[*yaml.Node]bool{}); (err == nil) != tc.want {

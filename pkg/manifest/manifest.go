@@ -8,7 +8,7 @@ package manifest
 
 import (
 	"bytes"
-	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"unicode"
@@ -52,7 +52,7 @@ type Source struct {
 
 // String returns "file:line".
 func (s Source) String() string {
-	return fmt.Sprintf("%s:%d", s.File, s.Line)
+	return s.File + ":" + strconv.Itoa(s.Line)
 }
 
 // Name is the metadata.name of the resource.

@@ -16,13 +16,13 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
-	"sync"
 	"syscall"
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/plantonhq/project-planton/internal/bench/files"
 )
 
 func main() {
@@ -37,46 +37,15 @@ func run(args []string) error {
 	case len(args) == 1 && args[0] == "nothing":
 		return nil
 	case len(args) == 2 && args[0] == "yaml":
-		return parseAll(args[1])
+		return files.Each(args[1], parse)
 	case len(args) > 1 && args[0] == "run":
 		return measure(args[1:])
 	}
 	return errors.New("want nothing, yaml FOLDER or run PROGRAM")
 }
 
-func parseAll(folder string) error {
-	files, err := filepath.Glob(filepath.Join(folder, "*.yaml"))
-	if err != nil {
-		return err
-	}
-	work := make(chan string, len(files))
-	for _, file := range files {
-		work <- file
-	}
-	close(work)
-	failures := make(chan error, runtime.GOMAXPROCS(0))
-	var group sync.WaitGroup
-	for range cap(failures) {
-		group.Go(func() {
-			for file := range work {
-				if err := parse(file); err != nil {
-					failures <- err
-					return
-				}
-			}
-		})
-	}
-	group.Wait()
-	close(failures)
-	return <-failures
-}
-
-func parse(file string) error {
-	data, err := os.ReadFile(file)
-	if err != nil {
-		return err
-	}
-	decoder := yaml.NewDecoder(bytes.NewReader(data))
+func parse(content []byte) error {
+	decoder := yaml.NewDecoder(bytes.NewReader(content))
 	for {
 		var node yaml.Node
 		if err := decoder.Decode(&node); err != nil {

@@ -463,10 +463,10 @@ func (m *makingOnce) forget() {
 func (p *Provider) beginCreate(
 	op *Operation, declared *Resource, inputs resource.PropertyMap, secrets map[resource.PropertyKey]bool,
 ) (*creating, error) {
-	if p.spec.Journal == "" {
+	if p.creates == nil {
 		return nil, nil
 	}
-	c := &creating{journal: journal.Open(p.spec.Journal), declared: declared, inputs: inputs, secrets: secrets}
+	c := &creating{journal: p.creates, declared: declared, inputs: inputs, secrets: secrets}
 	c.key = journal.Key{URN: string(op.URN), Scope: p.spec.JournalScope}
 	if cloud, ok := op.Client.(interface{ Endpoint() string }); ok {
 		c.key.Endpoint = cloud.Endpoint()
@@ -530,10 +530,10 @@ func (p *Provider) adopt(
 
 // recorded removes from the journal the create of an object that the engine has recorded.
 func (p *Provider) recorded(declared *Resource, urn resource.URN, id resource.ID, state resource.PropertyMap) error {
-	if p.spec.Journal == "" || id == "" {
+	if p.creates == nil || id == "" {
 		return nil
 	}
-	return journal.Open(p.spec.Journal).Recorded(string(urn), string(id), func(entry journal.Entry) bool {
+	return p.creates.Recorded(string(urn), string(id), func(entry journal.Entry) bool {
 		return declared.Parent == "" || plainValue(state[declared.Parent]).DeepEquals(resource.NewStringProperty(entry.Parent))
 	})
 }
@@ -541,10 +541,10 @@ func (p *Provider) recorded(declared *Resource, urn resource.URN, id resource.ID
 // pendingName is the name that an earlier create of the resource has asked for, "" for none. It is for checks, which come before the
 // provider knows its cloud.
 func (p *Provider) pendingName(urn resource.URN) string {
-	if p.spec.Journal == "" {
+	if p.creates == nil {
 		return ""
 	}
-	entries, err := journal.Open(p.spec.Journal).Entries(string(urn))
+	entries, err := p.creates.Entries(string(urn))
 	entries = slices.DeleteFunc(entries, func(e journal.Entry) bool { return e.Scope != p.spec.JournalScope })
 	if err != nil || len(entries) != 1 {
 		return ""

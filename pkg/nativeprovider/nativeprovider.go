@@ -28,6 +28,8 @@ import (
 	"github.com/pulumi/pulumi/sdk/v3/go/common/resource/plugin"
 	"github.com/pulumi/pulumi/sdk/v3/go/common/tokens"
 	pulumirpc "github.com/pulumi/pulumi/sdk/v3/proto/go"
+
+	"github.com/plantonhq/project-planton/pkg/nativeprovider/journal"
 )
 
 // Spec declares a plugin: its configuration, resources and functions.
@@ -171,6 +173,8 @@ type Provider struct {
 
 	// looked makes it a plugin that only looks, see ServeLooking; nil for an ordinary one.
 	looked func(urn resource.URN, id string)
+	// creates is the journal of creates; nil remembers nothing.
+	creates *journal.Journal
 	// requests is told each request to the cloud; nil when nobody listens.
 	requests func(Request)
 }
@@ -191,13 +195,19 @@ func New(spec Spec) *Provider {
 		version = semver.Version{}
 	}
 	stopped, stop := context.WithCancel(context.Background())
-	return &Provider{spec: spec, version: version, stopped: stopped, stop: stop}
+	p := &Provider{spec: spec, version: version, stopped: stopped, stop: stop}
+	if spec.Journal != "" {
+		p.creates = journal.Open(spec.Journal)
+	}
+	return p
 }
 
 // instance is a provider of the same spec with a configuration and a cancellation of its own.
 func (p *Provider) instance() *Provider {
 	stopped, stop := context.WithCancel(context.Background())
-	return &Provider{spec: p.spec, version: p.version, stopped: stopped, stop: stop, looked: p.looked, requests: p.requests}
+	return &Provider{
+		spec: p.spec, version: p.version, stopped: stopped, stop: stop, looked: p.looked, creates: p.creates, requests: p.requests,
+	}
 }
 
 // Spec is what the plugin was made of, getPlugin included. It must not be changed.

@@ -17,6 +17,8 @@ import (
 	pulumirpc "github.com/pulumi/pulumi/sdk/v3/proto/go"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/stats"
+
+	"github.com/plantonhq/project-planton/pkg/nativeprovider/journal"
 )
 
 // Serve runs the plugin inside this process, on a free port of 127.0.0.1, until ctx ends. Tell the engine with the environment variable
@@ -29,20 +31,22 @@ func (p *Provider) Serve(ctx context.Context) (port int, err error) {
 	return port, err
 }
 
-// ServeJournaled is Serve with a folder for the journal of creates, in place of the one of [Spec], see package journal. It must be a
-// folder for one Pulumi backend alone: a URN does not name the backend.
-func (p *Provider) ServeJournaled(ctx context.Context, directory string) (port int, err error) {
+// ServeJournaled is Serve with a journal of creates in place of the one of [Spec]. It must be one for one Pulumi backend alone: a URN does
+// not name the backend.
+func (p *Provider) ServeJournaled(ctx context.Context, creates *journal.Journal) (port int, err error) {
 	journaled := p.instance()
-	journaled.spec.Journal = directory
+	journaled.creates = creates
 	return journaled.Serve(ctx)
 }
 
 // ServeLooking is ServeJournaled of a plugin that makes and changes nothing, for what is about to be destroyed. A create takes what an
 // earlier create of the resource has made, as it is; looked is told its id. Where there is nothing, looked is told "", the create fails,
 // and the journal has nothing of it any more. An update leaves everything as it is.
-func (p *Provider) ServeLooking(ctx context.Context, directory string, looked func(urn resource.URN, id string)) (port int, err error) {
+func (p *Provider) ServeLooking(
+	ctx context.Context, creates *journal.Journal, looked func(urn resource.URN, id string),
+) (port int, err error) {
 	looking := p.instance()
-	looking.spec.Journal, looking.looked = directory, looked
+	looking.creates, looking.looked = creates, looked
 	return looking.Serve(ctx)
 }
 
@@ -76,11 +80,12 @@ func (p *Provider) start(ctx context.Context, engine *host) (done <-chan error, 
 // print.
 func Main(p *Provider) error {
 	logging.InitLogging(false, 0, false)
-	if p.spec.Journal == "" {
-		var err error
-		if p.spec.Journal, p.spec.JournalScope, err = defaultJournal(os.Getenv); err != nil {
+	if p.creates == nil {
+		directory, scope, err := defaultJournal(os.Getenv)
+		if err != nil {
 			return err
 		}
+		p.creates, p.spec.JournalScope = journal.Open(directory), scope
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()

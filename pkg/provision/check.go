@@ -18,6 +18,7 @@ import (
 type Checker struct {
 	builder  *foreignkey.Builder
 	seen     []seen
+	words    words                    // kinds and files
 	stacks   map[stackHash]int32      // among seen
 	outside  map[int]manifest.Problem // what seen has no room for: places that are not in the file
 	problems []manifest.Problem
@@ -27,17 +28,36 @@ type Checker struct {
 // stackHash is a short word for a stack.
 type stackHash [16]byte
 
-// seen is what is kept of a manifest.
+// seen is what is kept of a manifest. It is short, as there may be many.
 type seen struct {
-	kind, name, file, excerpt string
-	line, document            int32
-	at                        [2]int32 // the line and column of the metadata
-	generated                 bool
+	name, excerpt              string
+	kind, file, line, document int32    // the first two are among the words
+	at                         [2]int32 // the line and column of the metadata
+	generated                  bool
+}
+
+// words are texts that many manifests have, each kept once.
+type words struct {
+	places map[string]int32
+	texts  []string
+}
+
+func (w *words) place(text string) int32 {
+	place, ok := w.places[text]
+	if !ok {
+		place = int32(len(w.texts))
+		w.places[text] = place
+		w.texts = append(w.texts, text)
+	}
+	return place
 }
 
 // NewChecker makes a checker that has seen no manifest.
 func NewChecker() *Checker {
-	return &Checker{builder: foreignkey.NewBuilder(), stacks: map[stackHash]int32{}, outside: map[int]manifest.Problem{}}
+	return &Checker{
+		builder: foreignkey.NewBuilder(), words: words{places: map[string]int32{}}, stacks: map[stackHash]int32{},
+		outside: map[int]manifest.Problem{},
+	}
 }
 
 // Add takes the next manifest.
@@ -52,7 +72,7 @@ func (c *Checker) add(m *manifest.Manifest) (stackidentity.Identity, []foreignke
 	} else if i, ok := c.stacks[hash]; ok {
 		other := c.seen[i]
 		c.problems = append(c.problems, m.Problem("metadata", manifest.RuleStack, fmt.Sprintf("its stack %s is that of %s %s at %s already",
-			identity, other.kind, other.name, manifest.Source{File: other.file, Line: int(other.line)})))
+			identity, c.words.texts[other.kind], other.name, manifest.Source{File: c.words.texts[other.file], Line: int(other.line)})))
 	}
 	c.stacks[hash] = int32(len(c.seen))
 	references, err := foreignkey.Of(m.Target)
@@ -62,8 +82,10 @@ func (c *Checker) add(m *manifest.Manifest) (stackidentity.Identity, []foreignke
 	}
 	key := foreignkey.KeyOf(m.Target)
 	links, err := foreignkey.LinksOf(m.Target, references)
-	if err = errors.Wrap(err, key.String()); err == nil {
+	if err == nil {
 		err = c.builder.Add(key, links)
+	} else {
+		err = errors.Wrap(err, key.String())
 	}
 	if c.err == nil {
 		c.err = err
@@ -75,7 +97,7 @@ func (c *Checker) add(m *manifest.Manifest) (stackidentity.Identity, []foreignke
 // remember keeps what problems with other manifests may have to say of one. Only what refers to others can stand in a circle.
 func (c *Checker) remember(m *manifest.Manifest, refers bool) {
 	kept := seen{
-		kind: m.Kind.Name, name: m.Name(), file: m.Source.File, line: int32(m.Source.Line),
+		kind: c.words.place(m.Kind.Name), name: m.Name(), file: c.words.place(m.Source.File), line: int32(m.Source.Line),
 		document: int32(m.Source.Document), generated: m.Source.Generated,
 	}
 	if refers {
@@ -113,8 +135,8 @@ func (c *Checker) Err() error {
 	if !outside {
 		kept := c.seen[place]
 		problem = manifest.Problem{
-			File: kept.file, Generated: kept.generated, Document: int(kept.document), Line: int(kept.at[0]), Column: int(kept.at[1]),
-			Kind: kept.kind, FieldPath: "metadata", RuleID: manifest.RuleReference, Excerpt: kept.excerpt,
+			File: c.words.texts[kept.file], Generated: kept.generated, Document: int(kept.document), Line: int(kept.at[0]), Column: int(kept.at[1]),
+			Kind: c.words.texts[kept.kind], FieldPath: "metadata", RuleID: manifest.RuleReference, Excerpt: kept.excerpt,
 		}
 	}
 	problem.Message = cycle.Error()

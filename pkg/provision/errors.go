@@ -56,6 +56,9 @@ type Error struct {
 	RequestID string
 	// Hint says what to do about it where the message does not; empty where the kind says enough.
 	Hint string
+	// Locks are those that kept the operation out, of kind Conflict: as the backend named them, which buckets do as well as files. Nil where
+	// it did not.
+	Locks []Lock
 	// Result is what was done before the error; nil when nothing was begun.
 	Result *Result
 
@@ -135,7 +138,7 @@ func (e *Engine) failure(
 		failure.Message = "canceled: what was begun was ended and recorded; the same command goes on from there"
 		return failure
 	case auto.IsConcurrentUpdateError(err) || lockedWords().MatchString(err.Error()):
-		failure.Kind = Conflict
+		failure.Kind, failure.Locks = Conflict, locksNamed(err.Error())
 		failure.Message = e.secrets.redact("somebody else works on the stack" + lockOwner(err.Error()))
 		return failure
 	}

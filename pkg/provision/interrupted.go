@@ -227,7 +227,7 @@ func (o *ongoing) dropFromJournal(urn string) error {
 		if entry.URN != urn {
 			continue
 		}
-		if err := journal.Open(o.engine.options.State.Creates).Remove(entry.Key()); err != nil {
+		if err := o.engine.options.State.journal().Remove(entry.Key()); err != nil {
 			return err
 		}
 	}

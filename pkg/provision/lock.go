@@ -125,6 +125,20 @@ func readLock(file string) (Lock, error) {
 	}, nil
 }
 
+// locksNamed are the locks that the words of the engine name.
+func locksNamed(text string) []Lock {
+	var locks []Lock
+	for _, match := range lockOwnerWords().FindAllStringSubmatch(text, -1) {
+		pid, err := strconv.Atoi(match[3])
+		if err != nil {
+			return nil
+		}
+		since, _ := time.Parse(time.RFC3339, match[4]) // for people alone
+		locks = append(locks, Lock{Holder: holderOf(match[2], pid), User: match[1], Host: match[2], PID: pid, Since: since})
+	}
+	return locks
+}
+
 // Unlock takes the locks of a stack away whose processes have ended, and returns them. The error is of kind Conflict where a lock is
 // another one's, and nothing is taken away then; force takes it away all the same. Two that work on one stack at once lose what the
 // other one writes, so the caller has to be sure that nobody does.

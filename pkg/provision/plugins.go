@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/plantonhq/project-planton/pkg/kinds"
+	"github.com/plantonhq/project-planton/pkg/nativeprovider/journal"
 )
 
 // Choice says which provider plugins provision.
@@ -48,18 +49,18 @@ type NativePlugin interface {
 	Serve(ctx context.Context) (port int, err error)
 }
 
-// journaledPlugin is a native plugin that remembers in a folder what it asked the cloud for, so that a create whose process was
+// journaledPlugin is a native plugin that remembers in a journal what it asked the cloud for, so that a create whose process was
 // killed is gone on with by the next one.
 type journaledPlugin interface {
-	// ServeJournaled is Serve with that folder.
-	ServeJournaled(ctx context.Context, directory string) (port int, err error)
+	// ServeJournaled is Serve with that journal.
+	ServeJournaled(ctx context.Context, creates *journal.Journal) (port int, err error)
 }
 
 // lookingPlugin is a native plugin that can be asked what became of creates, without making anything.
 type lookingPlugin interface {
 	// ServeLooking is Serve of a plugin that only looks: a create takes what an earlier one has made, and fails where there is nothing.
 	// looked is told the id, "" for nothing.
-	ServeLooking(ctx context.Context, directory string, looked func(urn resource.URN, id string)) (port int, err error)
+	ServeLooking(ctx context.Context, creates *journal.Journal, looked func(urn resource.URN, id string)) (port int, err error)
 }
 
 // Plugin is the plugin that provisions a provider's resources.
@@ -221,8 +222,10 @@ func (e *Engine) servePlugin(ctx context.Context, provider string) (*servedPlugi
 		return &servedPlugins{stop: func() {}}, nil
 	}
 	serve := e.options.Native[provider].Serve
-	if journaled, ok := e.options.Native[provider].(journaledPlugin); ok && e.options.State.Creates != "" {
-		serve = func(ctx context.Context) (int, error) { return journaled.ServeJournaled(ctx, e.options.State.Creates) }
+	if journaled, ok := e.options.Native[provider].(journaledPlugin); ok && e.options.State.journal() != nil {
+		serve = func(ctx context.Context) (int, error) {
+			return journaled.ServeJournaled(ctx, e.options.State.journal())
+		}
 	}
 	return serveNative(ctx, provider, serve)
 }
@@ -234,7 +237,7 @@ func (e *Engine) serveLooking(ctx context.Context, provider string, looked func(
 		return nil, errors.Errorf("the native plugin for %s cannot look for what an earlier run has made", provider)
 	}
 	return serveNative(ctx, provider, func(ctx context.Context) (int, error) {
-		return looking.ServeLooking(ctx, e.options.State.Creates, looked)
+		return looking.ServeLooking(ctx, e.options.State.journal(), looked)
 	})
 }
 

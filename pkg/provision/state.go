@@ -19,6 +19,7 @@ import (
 	pulumiworkspace "github.com/pulumi/pulumi/sdk/v3/go/common/workspace"
 
 	"github.com/plantonhq/project-planton/pkg/filelock"
+	"github.com/plantonhq/project-planton/pkg/nativeprovider/journal"
 	"github.com/plantonhq/project-planton/pkg/stackidentity"
 )
 
@@ -55,6 +56,9 @@ type State struct {
 	// Creates is the folder in which native plugins remember what they asked a cloud for, see package
 	// pkg/nativeprovider/journal: one a backend, because two backends may have stacks of the same name. Empty for none.
 	Creates string
+	// Shared is where processes of several machines, which work on the stacks of one backend, remember together what they asked a cloud
+	// for and which operations run: what one of them had begun when it died, another finds. Nil for the folders of this machine.
+	Shared journal.Files
 
 	marks   string // the folder of the marks of running operations; empty for none
 	files   string // the folder of the states, where they are files that planton alone has chosen; empty otherwise

@@ -29,7 +29,7 @@ import (
 func (b *bench) start(directory string) {
 	b.t.Helper()
 	b.startAs(func(ctx context.Context, provider *nativeprovider.Provider) (int, error) {
-		return provider.ServeJournaled(ctx, directory)
+		return provider.ServeJournaled(ctx, journal.Open(directory))
 	})
 }
 
@@ -313,7 +313,7 @@ func TestWhatIsToBeDestroyedIsOnlyLookedFor(t *testing.T) {
 
 				var found []string
 				b.startAs(func(ctx context.Context, provider *nativeprovider.Provider) (int, error) {
-					return provider.ServeLooking(ctx, directory, func(_ resource.URN, id string) { found = append(found, id) })
+					return provider.ServeLooking(ctx, journal.Open(directory), func(_ resource.URN, id string) { found = append(found, id) })
 				})
 				b.setIntercept(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 					if r.Method != http.MethodGet {

@@ -30,7 +30,7 @@ func (w *world) start(t *testing.T, directory string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)
-	port, err := New("4.57.0").ServeJournaled(ctx, directory)
+	port, err := New("4.57.0").ServeJournaled(ctx, journal.Open(directory))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,7 @@
 // Package journal remembers which objects a provider plugin has asked a cloud for, so that a create whose process was killed is gone on
 // with by the next one, and not repeated.
 //
-// A [Journal] is a folder with one small file an [Entry]. A plugin writes the entry before it sends the request that creates, and adds the
+// A [Journal] is a folder, or other [Files], with one small file an [Entry]. A plugin writes the entry before it sends the request that creates, and adds the
 // id as soon as the cloud has told it. The entry stays until the resource is seen with that id as recorded state: until then the engine may
 // have lost it. docs/reliability.md tells what an entry proves.
 //
@@ -22,11 +22,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"io/fs"
+	"maps"
 	"net/url"
-	"os"
-	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -85,11 +82,17 @@ type file struct {
 	Entry
 }
 
-// Journal is a folder of entries. Several processes may use it at once, each for resources of its own.
-type Journal struct{ directory string }
+// Journal keeps entries. Several processes may use it at once, each for resources of its own.
+type Journal struct{ files Files }
 
 // Open is the journal in a folder. The folder is made by the first [Journal.Write].
-func Open(directory string) *Journal { return &Journal{directory: directory} }
+func Open(directory string) *Journal { return On(folder(directory)) }
+
+// On is the journal in files of any kind.
+func On(files Files) *Journal { return &Journal{files: files} }
+
+// String says where the journal is: of one in a folder, the folder.
+func (j *Journal) String() string { return j.files.String() }
 
 // ID tells what became of a create: the id of its object, in the form that an import takes. found tells whether there is an entry; with an
 // empty id the answer of the cloud was never learned. Entries of several endpoints or scopes are an error, for they are several objects.
@@ -99,7 +102,7 @@ func (j *Journal) ID(urn string) (id string, found bool, err error) {
 		return "", false, err
 	}
 	if len(entries) > 1 {
-		return "", true, errors.Errorf("%s was asked for at %d places; look at %s", urn, len(entries), j.directory)
+		return "", true, errors.Errorf("%s was asked for at %d places; look at %s", urn, len(entries), j)
 	}
 	if entries[0].ImportID != "" {
 		return entries[0].ImportID, true, nil
@@ -109,16 +112,13 @@ func (j *Journal) ID(urn string) (id string, found bool, err error) {
 
 // Entries are all entries of a resource, at whatever endpoint. ErrDamaged is in the chain of the error about one that cannot be understood.
 func (j *Journal) Entries(urn string) ([]Entry, error) {
-	names, err := j.names()
+	files, err := j.files.Read(hash(urn) + "-")
 	if err != nil {
-		return nil, err
+		return nil, errors.Wrap(err, "read the journal of creates")
 	}
 	var entries []Entry
-	for _, name := range names {
-		if !strings.HasPrefix(name, hash(urn)+"-") {
-			continue
-		}
-		entry, err := j.read(name)
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		entry, err := j.decode(name, files[name])
 		if err != nil {
 			return nil, err
 		}
@@ -131,67 +131,48 @@ func (j *Journal) Entries(urn string) ([]Entry, error) {
 
 // URNs are the resources that the files tell of, each once, also where [Journal.Entries] cannot understand the rest of an entry.
 func (j *Journal) URNs() ([]string, error) {
-	names, err := j.names()
+	files, err := j.files.Read("")
 	if err != nil {
-		return nil, err
+		return nil, errors.Wrap(err, "read the journal of creates")
 	}
 	var urns []string
-	for _, name := range names {
-		content, err := os.ReadFile(filepath.Join(j.directory, name))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, errors.Wrap(err, "read the journal of creates")
-		}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
 		var told struct {
 			URN string `json:"urn"`
 		}
-		if json.Unmarshal(content, &told) != nil || !strings.HasPrefix(name, hash(told.URN)+"-") || slices.Contains(urns, told.URN) {
-			continue // it has gone meanwhile, or is no entry
+		if json.Unmarshal(files[name], &told) != nil || !strings.HasPrefix(name, hash(told.URN)+"-") || slices.Contains(urns, told.URN) {
+			continue // it is no entry
 		}
 		urns = append(urns, told.URN)
 	}
 	return urns, nil
 }
 
-// names are the files of the entries.
-func (j *Journal) names() ([]string, error) {
-	files, err := os.ReadDir(j.directory)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, errors.Wrap(err, "read the journal of creates")
-	}
-	var names []string
-	for _, file := range files {
-		if !file.IsDir() && strings.HasSuffix(file.Name(), suffix) {
-			names = append(names, file.Name())
-		}
-	}
-	return names, nil
-}
-
 // Load is the entry of that key, nil when there is none. ErrDamaged is in the chain of the error about one that cannot be understood.
 func (j *Journal) Load(key Key) (*Entry, error) {
 	key = key.normal()
-	entry, err := j.read(key.name())
-	if err != nil || entry == nil {
+	files, err := j.files.Read(key.name())
+	if err != nil {
+		return nil, errors.Wrap(err, "read the journal of creates")
+	}
+	content, ok := files[key.name()]
+	if !ok {
+		return nil, nil
+	}
+	entry, err := j.decode(key.name(), content)
+	if err != nil {
 		return nil, err
 	}
 	if entry.Key().normal() != key {
-		return nil, errors.Wrapf(ErrDamaged, "%s is of another resource", filepath.Join(j.directory, key.name()))
+		return nil, errors.Wrapf(ErrDamaged, "%s in %s is of another resource", key.name(), j)
 	}
 	return entry, nil
 }
 
-// read returns nil for a file that is gone.
-func (j *Journal) read(name string) (*Entry, error) {
-	path := filepath.Join(j.directory, name)
-	content, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, errors.Wrap(err, "read the journal of creates")
-	}
+// decode reads the entry in a file.
+func (j *Journal) decode(name string, content []byte) (*Entry, error) {
 	entry, err := decode(content)
-	return entry, errors.Wrap(err, path)
+	return entry, errors.Wrapf(err, "%s in %s", name, j)
 }
 
 func decode(content []byte) (*Entry, error) {
@@ -224,83 +205,12 @@ func (j *Journal) Write(entry Entry) error {
 	if _, err := decode(content); err != nil {
 		return errors.Wrap(err, "write the journal of creates")
 	}
-	if err := j.write(key, append(content, '\n')); err != nil {
-		return errors.Wrapf(err, "write the journal of creates in %s", j.directory)
-	}
-	return nil
-}
-
-func (j *Journal) write(key Key, content []byte) error {
-	if err := makeFolder(j.directory); err != nil {
-		return err
-	}
-	temporary, err := os.CreateTemp(j.directory, key.name()+".*") // CreateTemp makes it 0600
-	if err != nil {
-		return err
-	}
-	_, err = temporary.Write(content)
-	if syncErr := temporary.Sync(); err == nil {
-		err = syncErr
-	}
-	if closeErr := temporary.Close(); err == nil {
-		err = closeErr
-	}
-	if err == nil {
-		err = os.Rename(temporary.Name(), filepath.Join(j.directory, key.name()))
-	}
-	if err != nil {
-		_ = os.Remove(temporary.Name())
-		return err
-	}
-	return syncFolder(j.directory)
-}
-
-// makeFolder makes a folder and those above it, for their owner alone, and has them on the disk.
-func makeFolder(directory string) error {
-	if info, err := os.Stat(directory); err == nil && info.IsDir() {
-		return nil
-	}
-	above := filepath.Dir(directory)
-	if above != directory {
-		if err := makeFolder(above); err != nil {
-			return err
-		}
-	}
-	if err := os.Mkdir(directory, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	return syncFolder(above)
-}
-
-// syncFolder has the names in a folder on the disk. Windows has no such call, and needs none.
-func syncFolder(directory string) error {
-	if runtime.GOOS == "windows" {
-		return nil
-	}
-	folder, err := os.Open(directory)
-	if err != nil {
-		return err
-	}
-	err = folder.Sync()
-	if closeErr := folder.Close(); err == nil {
-		err = closeErr
-	}
-	return err
+	return errors.Wrapf(j.files.Write(key.name(), append(content, '\n')), "write the journal of creates in %s", j)
 }
 
 // Remove removes the entry of that key and what a killed process left of it. That there is none is a success.
 func (j *Journal) Remove(key Key) error {
-	name := key.normal().name()
-	leftovers, err := filepath.Glob(filepath.Join(j.directory, name+".*"))
-	if err != nil {
-		leftovers = nil // the folder's name is a pattern that is none
-	}
-	for _, path := range append(leftovers, filepath.Join(j.directory, name)) {
-		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return errors.Wrap(err, "remove from the journal of creates")
-		}
-	}
-	return nil
+	return errors.Wrap(j.files.Remove(key.normal().name()), "remove from the journal of creates")
 }
 
 // Recorded removes the entries of a resource that belong to the object of that id, because the engine is known to have recorded it. same,

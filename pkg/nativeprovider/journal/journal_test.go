@@ -135,7 +135,7 @@ func TestURNsAreThoseThatFilesTellOf(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	whole, err := os.ReadFile(filepath.Join(j.directory, first.Key().name()))
+	whole, err := os.ReadFile(filepath.Join(j.String(), first.Key().name()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,11 +146,11 @@ func TestURNsAreThoseThatFilesTellOf(t *testing.T) {
 		"copy-" + first.Key().name(): whole,
 		"notes.txt":                  nil,
 	} {
-		if err := os.WriteFile(filepath.Join(j.directory, name), content, 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(j.String(), name), content, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := os.Mkdir(filepath.Join(j.directory, "folder.json"), 0o700); err != nil {
+	if err := os.Mkdir(filepath.Join(j.String(), "folder.json"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	urns, err := j.URNs()
@@ -217,7 +217,7 @@ func TestATornFileIsDamagedAndCanBeReplaced(t *testing.T) {
 	if err := j.Write(e); err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(j.directory, e.Key().normal().name())
+	path := filepath.Join(j.String(), e.Key().normal().name())
 	whole, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -246,7 +246,7 @@ func TestATornFileIsDamagedAndCanBeReplaced(t *testing.T) {
 	if err := j.Remove(e.Key()); err != nil {
 		t.Fatal(err)
 	}
-	if names, err := os.ReadDir(j.directory); err != nil || len(names) != 0 {
+	if names, err := os.ReadDir(j.String()); err != nil || len(names) != 0 {
 		t.Errorf("left %v, %v", names, err)
 	}
 	if err := j.Remove(e.Key()); err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/pkg/errors"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/descriptorpb"
 )
 
 // object is a JSON object. Its members are written in alphabetical order, so that the document is the same each time.
@@ -51,12 +52,25 @@ func (g *generator) reference(message protoreflect.MessageDescriptor) (object, e
 	}
 	if required, ok := serverMade[message.Name()]; ok {
 		schema["required"] = required
+		showRedacted(message, schema)
 	}
 	if strings.HasPrefix(name, "List") {
 		schema["required"] = alwaysListed(message)
 	}
 	g.schemas[name] = schema
 	return result, nil
+}
+
+// showRedacted has the secrets of an object that is answered be what stands in their place, whatever the rules of what clients send.
+func showRedacted(message protoreflect.MessageDescriptor, schema object) {
+	properties, _ := schema["properties"].(object)
+	for i := range message.Fields().Len() {
+		field := message.Fields().Get(i)
+		options, ok := field.Options().(*descriptorpb.FieldOptions)
+		if given, there := properties[field.JSONName()].(object); ok && there && options.GetDebugRedact() {
+			properties[field.JSONName()] = object{"type": "string", "enum": []string{"(redacted)"}, "description": given["description"]}
+		}
+	}
 }
 
 // alwaysListed are the lists and numbers that a list answer always has.

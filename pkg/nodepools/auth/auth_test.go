@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -287,6 +288,8 @@ type provider struct {
 	*httptest.Server
 	key  *ecdsa.PrivateKey
 	down bool
+	// fetched counts how often the keys were read.
+	fetched atomic.Int32
 }
 
 func newProvider(t *testing.T) *provider {
@@ -303,6 +306,7 @@ func newProvider(t *testing.T) *provider {
 		case r.URL.Path == "/.well-known/openid-configuration":
 			_ = json.NewEncoder(w).Encode(map[string]any{"issuer": p.URL, "jwks_uri": p.URL + "/keys", "authorization_endpoint": p.URL, "token_endpoint": p.URL})
 		default:
+			p.fetched.Add(1)
 			_ = json.NewEncoder(w).Encode(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: key.Public(), KeyID: "1", Algorithm: "ES256", Use: "sig"}}})
 		}
 	}))
@@ -390,4 +394,31 @@ func TestOIDC(t *testing.T) {
 	unsigned := "eyJhbGciOiJub25lIn0." + strings.Split(p.token(t, p.key, jose.ES256, nil), ".")[1] + "."
 	got, err := oidc.Authenticate(request("Authorization: Bearer " + unsigned))
 	expect(t, got, err, auth.Identity{}, "not one of")
+}
+
+// TestForgedTokensDoNotReachTheProvider: tokens that no known key has signed make few requests to the provider, and keep nobody out whose
+// token is good.
+func TestForgedTokensDoNotReachTheProvider(t *testing.T) {
+	t.Parallel()
+	p := newProvider(t)
+	oidc, err := auth.NewOIDC(auth.OIDCOptions{Issuer: p.URL, Audience: "nodepools", Roles: auth.Everyone(auth.Editor)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stranger, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	good, forged := p.token(t, p.key, jose.ES256, nil), p.token(t, stranger, jose.ES256, nil)
+	for range 50 {
+		if got, err := oidc.Authenticate(request("Authorization: Bearer " + good)); err != nil || got.Name != "user@example.com" {
+			t.Fatalf("a good token: %v, %v", got, err)
+		}
+		if _, err := oidc.Authenticate(request("Authorization: Bearer " + forged)); err == nil {
+			t.Fatal("a forged token is believed")
+		}
+	}
+	if fetched := p.fetched.Load(); fetched > 10 {
+		t.Errorf("50 forged tokens read the keys %d times", fetched)
+	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"github.com/pkg/errors"
+	"golang.org/x/time/rate"
 )
 
 // OIDCOptions say whose tokens are believed.
@@ -54,10 +55,31 @@ func NewOIDC(options OIDCOptions) (*OIDC, error) {
 	if options.Client == nil {
 		options.Client = &http.Client{Timeout: 10 * time.Second}
 	}
+	bounded := *options.Client
+	bounded.Transport = &boundedTransport{next: bounded.Transport, limit: rate.NewLimiter(1, 5)}
+	options.Client = &bounded
 	if options.GroupsClaim == "" {
 		options.GroupsClaim = "groups"
 	}
 	return &OIDC{options: options}, nil
+}
+
+// boundedTransport asks the provider seldom. A token that no known key has signed makes the library fetch the keys anew, and anybody can
+// send such tokens.
+type boundedTransport struct {
+	next  http.RoundTripper
+	limit *rate.Limiter
+}
+
+// RoundTrip is that of an http.RoundTripper.
+func (b *boundedTransport) RoundTrip(request *http.Request) (*http.Response, error) {
+	if !b.limit.Allow() {
+		return nil, errors.New("the identity provider was asked often enough")
+	}
+	if b.next == nil {
+		return http.DefaultTransport.RoundTrip(request)
+	}
+	return b.next.RoundTrip(request)
 }
 
 func (o *OIDC) discovered() (*oidc.IDTokenVerifier, error) {

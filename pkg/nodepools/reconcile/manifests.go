@@ -38,8 +38,12 @@ func apiVersion(provider string) string {
 // metadata names the stack of an object: by its id, which is never used again, so that a new object of an old name has a stack of
 // its own.
 func metadata(id string) *shared.CloudResourceMetadata {
-	return &shared.CloudResourceMetadata{Name: id, Id: id, Org: organization}
+	return &shared.CloudResourceMetadata{Name: nameOf(id), Id: id, Org: organization}
 }
+
+// nameOf is the name of an object's manifests: its id without dashes, which a stack's name has room for. Of what is longer it has a part and
+// a short hash, and clients choose ids: one could be chosen to get the stack of another object.
+func nameOf(id string) string { return strings.ReplaceAll(id, "-", "") }
 
 // literal is a reference that is a value.
 func literal(value string) *foreignkeyv1.StringValueOrRef {
@@ -74,7 +78,7 @@ func clusterManifests(cluster *nodepoolsv1.Cluster) ([]*manifest.Manifest, error
 			target.Spec.Network = literal(settings.GetNetworkId())
 			return manifests(target)
 		}
-		target.Spec.Network = reference(cluster.GetId())
+		target.Spec.Network = reference(nameOf(cluster.GetId()))
 		return manifests(&civovpcv1.CivoVpc{
 			ApiVersion: apiVersion(kinds.Civo), Kind: "CivoVpc", Metadata: metadata(cluster.GetId()),
 			Spec: &civovpcv1.CivoVpcSpec{NetworkName: cluster.GetName(), Region: settings.GetRegion()},

@@ -17,7 +17,7 @@ type made struct {
 
 // detailsOf are the metadata of a report after everything was made.
 func detailsOf(o *object, results []*provision.Result) (map[string]any, made) {
-	details := map[string]any{}
+	details := map[string]any{metadataName: o.name()}
 	var m made
 	for _, result := range results {
 		text := func(into, name string) {
@@ -53,7 +53,7 @@ func driftOf(o *object, results []*provision.Result) (drift string, nodes int) {
 	scales := o.pool != nil && o.pool.GetSpec().GetAutoscaling().GetEnabled()
 	var all []string
 	for _, result := range results {
-		for i, change := range result.Resources {
+		for _, change := range result.Resources {
 			switch change.Op {
 			case provision.OpDelete:
 				all = append(all, change.Resource+" does not exist any more")
@@ -62,10 +62,7 @@ func driftOf(o *object, results []*provision.Result) (drift string, nodes int) {
 				continue
 			default:
 			}
-			for _, property := range result.Diff(i) {
-				if property.Kind == "same" {
-					continue
-				}
+			for _, property := range change.Properties {
 				name := property.Path
 				if isCount(name) && scales {
 					if count, ok := property.New.(float64); ok && name == "nodeCount" {
@@ -73,7 +70,11 @@ func driftOf(o *object, results []*provision.Result) (drift string, nodes int) {
 					}
 					continue
 				}
-				all = append(all, fmt.Sprintf("%s.%s is %v, was %v", change.Resource, name, property.New, property.Old))
+				text := fmt.Sprintf("%s.%s is %v, was %v", change.Resource, name, property.New, property.Old)
+				if property.New == nil && property.Old == nil {
+					text = change.Resource + "." + name + " differs" // a secret, or more than one value
+				}
+				all = append(all, text)
 			}
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -251,6 +252,7 @@ func (r *Reconciler) manifests(ctx context.Context, o *object) (all []*manifest.
 // The fields of the metadata that this package reports.
 const (
 	metadataCloudID      = "cloud_id"
+	metadataName         = "name"
 	metadataPlatform     = "platform"
 	metadataRegion       = "region"
 	metadataActiveNodes  = "active_nodes"
@@ -269,7 +271,7 @@ func (r *Reconciler) apply(ctx context.Context, o *object) (time.Duration, error
 		return r.jitter(r.options.Poll), nil
 	}
 	drifted := conditionOf(o.reported, conditionDrifted).GetStatus() == statusTrue
-	if o.reported.GetObservedGeneration() == o.generation && conditionOf(o.reported, conditionReady).GetStatus() == statusTrue {
+	if o.isMade() {
 		return r.lookForDrift(ctx, o, all)
 	}
 
@@ -301,6 +303,20 @@ func (r *Reconciler) apply(ctx context.Context, o *object) (time.Duration, error
 		return 0, err
 	}
 	return r.jitter(r.options.DriftInterval), nil
+}
+
+// isMade tells whether the cloud was made what the object says, by what was reported last. A new name is no new generation, and is to be
+// made all the same.
+func (o *object) isMade() bool {
+	return o.reported.GetObservedGeneration() == o.generation && conditionOf(o.reported, conditionReady).GetStatus() == statusTrue &&
+		o.reported.GetMetadata().GetFields()[metadataName].GetStringValue() == o.name()
+}
+
+func (o *object) name() string {
+	if o.pool != nil {
+		return o.pool.GetName()
+	}
+	return o.cluster.GetName()
 }
 
 // delete takes away what there is of the object in the cloud.
@@ -360,14 +376,20 @@ func (r *Reconciler) failed(ctx context.Context, o *object, all []*manifest.Mani
 		// The next one who works on it goes on from here. What was begun was recorded.
 		return 0, errors.Wrap(cause, "stopped")
 	}
+	var again time.Duration
 	if provision.KindOf(failure) == provision.Conflict {
-		if cleared, err := r.clearLocks(ctx, all); err != nil {
+		cleared, soon, err := r.clearLocks(ctx, all, failure)
+		if err != nil {
 			r.options.Log.Warn("clear the locks of dead workers", "kind", o.key.Kind, "id", o.key.ID, "error", err)
-		} else if cleared {
+		}
+		if cleared {
 			return time.Millisecond, nil
 		}
+		again = soon
 	}
-	again := r.backoff(o.key)
+	if again == 0 {
+		again = r.backoff(o.key)
+	}
 	told := report{ready: statusFalse, progressing: statusTrue, failure: errorOf(failure, time.Now().Add(again))}
 	if o.record.Deleting {
 		told.deleting, told.progressing = statusTrue, ""
@@ -398,7 +420,7 @@ func (r *Reconciler) lookForDrift(ctx context.Context, o *object, all []*manifes
 	if drift != "" {
 		condition.Status, condition.Reason, condition.Message = statusTrue, "DiffersFromCloud", drift
 	}
-	if nodes >= 0 {
+	if nodes >= 0 && o.reported.GetMetadata().GetFields()[metadataReadyNodes].GetNumberValue() != float64(nodes) {
 		o.reported = proto.CloneOf(o.reported)
 		o.reported.Metadata.Fields[metadataActiveNodes] = structpb.NewNumberValue(float64(nodes))
 		o.reported.Metadata.Fields[metadataReadyNodes] = structpb.NewNumberValue(float64(nodes))
@@ -429,11 +451,28 @@ func (r *Reconciler) replace(ctx context.Context, o *object, condition *nodepool
 	return errors.Wrap(r.options.Reporter.Report(ctx, o.key, o.reported), "report")
 }
 
-// tell reports what goes on. It is no reason to stop when that fails: the next report says more.
+// tell reports what goes on, unless that is what was reported last. It is no reason to stop when that fails: the next report says more.
 func (r *Reconciler) tell(ctx context.Context, o *object, told report) {
+	if same(o.reported, told.status(o)) {
+		return
+	}
 	if err := r.send(ctx, o, told); err != nil && ctx.Err() == nil {
 		r.options.Log.Warn("report progress", "kind", o.key.Kind, "id", o.key.ID, "error", err)
 	}
+}
+
+// same tells whether two reports say the same, whenever they did.
+func same(a, b *nodepoolsv1.ControllerStatus) bool {
+	timeless := func(report *nodepoolsv1.ControllerStatus) *nodepoolsv1.ControllerStatus {
+		report = proto.CloneOf(report)
+		report.UpdatedAt = nil
+		for _, condition := range report.GetConditions() {
+			condition.LastTransitionTime = nil
+		}
+		slices.SortFunc(report.GetConditions(), func(a, b *nodepoolsv1.Condition) int { return strings.Compare(a.GetType(), b.GetType()) })
+		return report
+	}
+	return a != nil && proto.Equal(timeless(a), timeless(b))
 }
 
 // send reports, and keeps of the metadata what was reported before.

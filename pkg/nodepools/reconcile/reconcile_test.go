@@ -13,13 +13,16 @@ import (
 	"time"
 
 	"github.com/pkg/errors"
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	nodepoolsv1 "github.com/plantonhq/project-planton/apis/org/project_planton/nodepools/v1"
 	"github.com/plantonhq/project-planton/pkg/manifest"
 	"github.com/plantonhq/project-planton/pkg/nodepools/store"
 	"github.com/plantonhq/project-planton/pkg/provision"
 	"github.com/plantonhq/project-planton/pkg/stackidentity"
+	"github.com/plantonhq/project-planton/pkg/validation"
 )
 
 // world stands for the store, the reports and the engine.
@@ -35,6 +38,8 @@ type world struct {
 	fail     map[string]error
 	drift    []*provision.Result
 	locks    []provision.Lock
+	away     error // of the database, for leases
+	bucket   bool  // the backend tells of locks only in errors
 	unlocked int
 	during   func(operation string) // called in the middle of an operation
 	progress *Progress
@@ -127,6 +132,9 @@ func (w *world) Renew(_ context.Context, key store.Key, token int64, ttl time.Du
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	have := w.leases[key]
+	if w.away != nil {
+		return false, w.away
+	}
 	if have.token != token {
 		return false, nil
 	}
@@ -145,7 +153,10 @@ func (w *world) Lease(_ context.Context, key store.Key) (string, time.Time, erro
 	return have.holder, have.expires, nil
 }
 
-func (w *world) Release(_ context.Context, key store.Key, token int64) error {
+func (w *world) Release(ctx context.Context, key store.Key, token int64) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if have := w.leases[key]; have.token == token {
@@ -155,10 +166,22 @@ func (w *world) Release(_ context.Context, key store.Key, token int64) error {
 	return nil
 }
 
-func (w *world) Report(_ context.Context, key store.Key, report *nodepoolsv1.ControllerStatus) error {
+func (w *world) Report(ctx context.Context, key store.Key, report *nodepoolsv1.ControllerStatus) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.reports[key] = proto.CloneOf(report)
+	if err := validation.Validate(report); err != nil {
+		return err // as the service does
+	}
+	kept := proto.CloneOf(report) // as the service keeps it
+	kept.UpdatedAt = timestamppb.Now()
+	for _, c := range kept.GetConditions() {
+		c.LastTransitionTime = timestamppb.Now()
+	}
+	slices.Reverse(kept.Conditions)
+	w.reports[key] = kept
 	var conditions []string
 	for _, c := range report.GetConditions() {
 		conditions = append(conditions, c.GetType()+"="+c.GetStatus()+"("+c.GetReason()+")")
@@ -220,6 +243,9 @@ func (w *world) Destroy(ctx context.Context, all []*manifest.Manifest) ([]*provi
 }
 
 func (w *world) Locks(stackidentity.Identity) ([]provision.Lock, bool, error) {
+	if w.bucket {
+		return nil, false, nil
+	}
 	return w.locks, true, nil
 }
 
@@ -305,12 +331,165 @@ func TestNewGeneration(t *testing.T) {
 		w.put(theCluster, civoCluster(t), 1)
 		w.work(r, theCluster)
 		w.put(theCluster, civoCluster(t), 2)
+		w.during = func(string) {
+			// Its pools are made in it, and its deletion goes by it.
+			if got := w.last(theCluster).GetMetadata().GetFields()[metadataCloudID].GetStringValue(); got != "cloud-cluster" {
+				t.Errorf("while a new generation is made, the cloud's id of the cluster is %q", got)
+			}
+		}
 		w.work(r, theCluster)
 		if got := w.last(theCluster).GetObservedGeneration(); got != 2 {
 			t.Errorf("generation %d was reported, want 2", got)
 		}
 		if got := strings.Count(w.operations(), "up"); got != 2 {
 			t.Errorf("up was done %d times, want 2", got)
+		}
+	})
+}
+
+// TestNewName: a name is no part of the spec, and the cloud has it too.
+func TestNewName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		r := w.reconciler("one")
+		w.put(theCluster, civoCluster(t), 1)
+		w.work(r, theCluster)
+		w.put(thePool, civoPool(t), 1)
+		w.work(r, thePool)
+		w.put(thePool, civoPool(t, func(p *nodepoolsv1.NodePool) { p.Name = "other" }), 1)
+		for range 2 {
+			w.work(r, thePool)
+		}
+		if got := strings.Count(w.operations(), "up CivoKubernetesNodePool"); got != 2 {
+			t.Errorf("a pool that was renamed was made %d times, want 2: %s", got, w.operations())
+		}
+	})
+}
+
+// TestNothingNewIsNotReported: what waits is looked at every other second, and each report is a write.
+func TestNothingNewIsNotReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		r := w.reconciler("one")
+		w.put(theCluster, civoCluster(t), 1)
+		w.put(thePool, civoPool(t), 1)
+		for range 5 {
+			w.work(r, thePool)
+			time.Sleep(time.Second)
+		}
+		if len(w.history) != 1 {
+			t.Errorf("a pool that waits for its cluster was reported %d times: %v", len(w.history), w.history)
+		}
+		w.put(thePool, civoPool(t), 2)
+		if w.work(r, thePool); w.last(thePool).GetObservedGeneration() != 2 {
+			t.Errorf("a new generation that waits was reported as %v", w.last(thePool))
+		}
+	})
+}
+
+// TestAutoscaler: how many nodes an autoscaler made is shown, is no drift, and is not written each time it is looked at.
+func TestAutoscaler(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		r := w.reconciler("one")
+		onDigitalOcean := func(r *store.Record) { r.Platform = "digitalocean" }
+		w.put(theCluster, digitalOceanCluster(t), 1, onDigitalOcean)
+		w.put(thePool, digitalOceanPool(t), 1, onDigitalOcean)
+		w.work(r, theCluster)
+		w.work(r, thePool)
+		look := func(drift ...provision.PropertyChange) *nodepoolsv1.ControllerStatus {
+			w.drift = []*provision.Result{{Resources: []provision.Change{{Resource: "node_pool", Op: provision.OpUpdate, Properties: drift}}}}
+			time.Sleep(11 * time.Minute)
+			w.work(r, thePool)
+			return w.last(thePool)
+		}
+		scaled := provision.PropertyChange{Path: "nodeCount", Kind: "update", Old: float64(3), New: float64(5)}
+		got := look(scaled, provision.PropertyChange{Path: "actualNodeCount", Kind: "update", Old: float64(3), New: float64(5)},
+			provision.PropertyChange{Path: "nodes[3].name", Kind: "add", New: "d"})
+		if status(got, conditionDrifted) != statusFalse || got.GetMetadata().GetFields()[metadataReadyNodes].GetNumberValue() != 5 {
+			t.Errorf("a pool that was scaled was reported as %v", got)
+		}
+		reports := len(w.history)
+		if look(scaled); len(w.history) != reports {
+			t.Errorf("nothing new was reported: %v", w.history[reports:])
+		}
+		got = look(scaled, provision.PropertyChange{Path: "size", Kind: "update", Old: "small", New: "big"})
+		if c := conditionOf(got, conditionDrifted); c.GetStatus() != statusTrue || c.GetMessage() != "node_pool.size is big, was small" {
+			t.Errorf("another size was reported as %v", c)
+		}
+		if strings.Contains(w.operations(), "refresh") || strings.Count(w.operations(), "up DigitalOceanKubernetesNodePool") != 1 {
+			t.Errorf("the autoscaler was fought: %s", w.operations())
+		}
+
+		// Without an autoscaler another count is drift.
+		w.put(thePool, digitalOceanPool(t, func(p *nodepoolsv1.NodePool) {
+			p.Spec.Autoscaling, p.Spec.NodeCount = nil, proto.Int32(3)
+		}), 2, onDigitalOcean)
+		w.work(r, thePool)
+		if c := conditionOf(look(scaled), conditionDrifted); c.GetStatus() != statusTrue {
+			t.Errorf("another count of a pool that nobody scales was reported as %v", c)
+		}
+	})
+}
+
+// TestNotAllAtOnce: what was made at one moment is not looked at at one moment ever after.
+func TestNotAllAtOnce(t *testing.T) {
+	r := New(Options{})
+	all := map[time.Duration]bool{}
+	for range 50 {
+		d := r.jitter(time.Minute)
+		if d < 54*time.Second || d > 66*time.Second {
+			t.Errorf("a minute, more or less, is %s", d)
+		}
+		all[d] = true
+	}
+	if len(all) < 10 {
+		t.Errorf("the times are %v", all)
+	}
+}
+
+// TestParallel: no more engines run side by side than may, and who waits for one can be stopped.
+func TestParallel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, ok := NewProvisioner(&provision.Engine{}, provision.ProviderConfigs{}, 2).(*stacks)
+		if !ok {
+			t.Fatal("it is another Provisioner")
+		}
+		all, err := clusterManifests(civoCluster(t, func(c *nodepoolsv1.Cluster) { c.Spec.Platform.Civo.NetworkId = proto.String("n") }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var running, most int
+		var mu sync.Mutex
+		operate := func() {
+			_, err := s.do(t.Context(), all, func(*provision.Set, context.Context) ([]*provision.Result, error) {
+				mu.Lock()
+				running++
+				most = max(most, running)
+				mu.Unlock()
+				time.Sleep(time.Minute)
+				mu.Lock()
+				running--
+				mu.Unlock()
+				return nil, nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		var group sync.WaitGroup
+		for range 7 {
+			group.Go(operate)
+		}
+		synctest.Wait()
+		stopped, cancel := context.WithCancelCause(t.Context())
+		cancel(errLeaseLost)
+		if _, err := s.do(stopped, all, nil); !errors.Is(err, errLeaseLost) {
+			t.Errorf("who waits for an engine and is stopped: %v", err)
+		}
+		group.Wait()
+		if most != 2 {
+			t.Errorf("%d engines ran side by side, want 2", most)
 		}
 	})
 }
@@ -334,6 +513,7 @@ func TestFailures(t *testing.T) {
 		err                 error
 		errorType, code     string
 		mustNotSay, mustSay string
+		owners              bool // whether its owner can do something
 	}{
 		"the cloud is away": {
 			err:       &provision.Error{Kind: provision.Unreachable, Message: "503 from api.civo.com"},
@@ -341,10 +521,14 @@ func TestFailures(t *testing.T) {
 		},
 		"the cloud says no": {
 			err:       &provision.Error{Kind: provision.Failed, Message: "no such size", Hint: "look at the sizes"},
-			errorType: "System", code: "RefusedByCloud", mustSay: "no such size",
+			errorType: "System", code: "RefusedByCloud", mustSay: "look at the sizes", owners: true,
 		},
-		"a quota":               {err: &provision.Error{Kind: provision.Failed, Message: "Quota exceeded"}, errorType: "Quota", code: "RefusedByCloud"},
-		"the manifest is wrong": {err: &provision.Error{Kind: provision.Invalid, Message: "x"}, errorType: "Configuration", code: "Refused"},
+		"a story without an end": {
+			err:       &provision.Error{Kind: provision.Failed, Message: strings.Repeat("é", 5000)},
+			errorType: "System", code: "RefusedByCloud", mustSay: "é…", owners: true,
+		},
+		"a quota":               {err: &provision.Error{Kind: provision.Failed, Message: "Quota exceeded"}, errorType: "Quota", code: "RefusedByCloud", owners: true},
+		"the manifest is wrong": {err: &provision.Error{Kind: provision.Invalid, Message: "x"}, errorType: "Configuration", code: "Refused", owners: true},
 		"the token is wrong":    {err: &provision.Error{Kind: provision.Credentials, Message: "x"}, errorType: "System", code: "Credentials"},
 		"the disk is full":      {err: &provision.Error{Kind: provision.StateTrouble, Message: "x"}, errorType: "System", code: "State"},
 		"something of ours": {
@@ -365,11 +549,20 @@ func TestFailures(t *testing.T) {
 				if got.GetLastError().GetErrorType() != test.errorType || got.GetLastError().GetErrorCode() != test.code {
 					t.Errorf("the error is %v, want %s %s", got.GetLastError(), test.errorType, test.code)
 				}
+				if got.GetLastError().GetUserActionable() != test.owners {
+					t.Errorf("whether its owner can do something: %t, want %t", got.GetLastError().GetUserActionable(), test.owners)
+				}
+				if at := got.GetLastError().GetRetryAfter().AsTime(); !at.Equal(time.Now().Add(waits[11])) {
+					t.Errorf("it is said to be tried again at %s, and is in %s", at, waits[11])
+				}
 				if status(got, conditionReady) != statusFalse {
 					t.Error("it was reported as ready")
 				}
-				text := got.String()
-				if !strings.Contains(text, test.mustSay) || test.mustNotSay != "" && strings.Contains(text, test.mustNotSay) {
+				text, err := protojson.MarshalOptions{}.Marshal(got)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !strings.Contains(string(text), test.mustSay) || test.mustNotSay != "" && strings.Contains(string(text), test.mustNotSay) {
 					t.Errorf("the report says %s", text)
 				}
 				if waits[0] > 3*time.Second || waits[11] < time.Minute || slices.Max(waits) > 3*time.Minute {
@@ -440,6 +633,23 @@ func TestDeletePoolThatNeverBegan(t *testing.T) {
 	})
 }
 
+// TestDeletePoolThatIsThere: what was made is taken away, though nobody knows any more what it stands in.
+func TestDeletePoolThatIsThere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		r := w.reconciler("one")
+		w.put(theCluster, civoCluster(t), 1)
+		w.put(thePool, civoPool(t), 1)
+		w.work(r, theCluster)
+		w.work(r, thePool)
+		delete(w.reports, theCluster)
+		w.put(thePool, civoPool(t), 1, deleting)
+		if w.work(r, thePool); !strings.HasSuffix(w.operations(), "destroy CivoKubernetesNodePool") {
+			t.Errorf("what was done: %s", w.operations())
+		}
+	})
+}
+
 func TestDrift(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -458,6 +668,10 @@ func TestDrift(t *testing.T) {
 		}
 		if len(w.history) != reports {
 			t.Errorf("a look that found nothing was reported: %v", w.history[reports:])
+		}
+		time.Sleep(time.Minute)
+		if again := w.work(r, theCluster); again > 10*time.Minute || strings.Count(w.operations(), "look") != 1 {
+			t.Errorf("a minute after a look, with the next one in %s: %s", again, w.operations())
 		}
 
 		w.drift = []*provision.Result{{Resources: []provision.Change{{Resource: "cluster", Op: provision.OpDelete}}}}
@@ -482,8 +696,12 @@ func TestDrift(t *testing.T) {
 		time.Sleep(11 * time.Minute)
 		w.work(r, theCluster)
 		w.put(theCluster, civoCluster(t), 2)
+		w.fail["refresh"] = &provision.Error{Kind: provision.Unreachable, Message: "503"}
 		w.work(r, theCluster)
-		if !strings.HasSuffix(w.operations(), "refresh CivoVpc+CivoKubernetesCluster, up CivoVpc+CivoKubernetesCluster") {
+		delete(w.fail, "refresh")
+		w.work(r, theCluster)
+		if !strings.HasSuffix(w.operations(), "refresh CivoVpc+CivoKubernetesCluster, refresh CivoVpc+CivoKubernetesCluster, "+
+			"up CivoVpc+CivoKubernetesCluster") {
 			t.Errorf("what drifted was updated by an old state: %s", w.operations())
 		}
 		if status(w.last(theCluster), conditionDrifted) != statusFalse {
@@ -538,6 +756,27 @@ func TestLeaseLost(t *testing.T) {
 	})
 }
 
+// TestLeaseNotRenewed: who cannot say for a moment that it lives goes on; who cannot for so long that others think it dead stops.
+func TestLeaseNotRenewed(t *testing.T) {
+	for away, stops := range map[time.Duration]bool{15 * time.Second: false, time.Minute: true} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			w.put(theCluster, civoCluster(t), 1)
+			w.during = func(string) {
+				for _, err := range []error{errors.New("no database"), nil} {
+					w.mu.Lock()
+					w.away = err
+					w.mu.Unlock()
+					time.Sleep(away)
+				}
+			}
+			if _, err := w.reconciler("one").Work(t.Context(), theCluster); errors.Is(err, errLeaseLost) != stops || err != nil && !stops {
+				t.Errorf("after %s without the database the error is %v, and it stops: %t", away, err, stops)
+			}
+		})
+	}
+}
+
 // TestLocks: a lock is taken away when its holder is dead for certain, and in no other case.
 func TestLocks(t *testing.T) {
 	host, err := os.Hostname()
@@ -548,37 +787,66 @@ func TestLocks(t *testing.T) {
 		lock   provision.Lock
 		worker time.Duration // how long ago the lease of the lock's machine ended; 0 when it never had one
 		clears bool
+		again  time.Duration // when it is tried again, at the latest
 	}{
-		"of a process of this machine that ended":    {lock: provision.Lock{Holder: provision.Ended, Host: host}, clears: true},
-		"of a process that lives":                    {lock: provision.Lock{Holder: provision.Alive, Host: host}},
-		"of a machine that never was a worker's":     {lock: provision.Lock{Holder: provision.Elsewhere, Host: "laptop"}},
-		"of a worker's machine that is silent":       {lock: provision.Lock{Holder: provision.Elsewhere, Host: "pod-1"}, worker: time.Minute, clears: true},
-		"of a worker's machine that was silent once": {lock: provision.Lock{Holder: provision.Elsewhere, Host: "pod-1"}, worker: time.Second},
-		"of a worker's machine that lives":           {lock: provision.Lock{Holder: provision.Elsewhere, Host: "pod-1"}, worker: -20 * time.Second},
-		"that does not say whose it is":              {lock: provision.Lock{Holder: provision.Unreadable}},
+		"of a process of this machine that ended": {lock: provision.Lock{Holder: provision.Ended, Host: host}, clears: true},
+		"of a process that lives":                 {lock: provision.Lock{Holder: provision.Alive, Host: host}, again: 3 * time.Second},
+		"of a machine that never was a worker's":  {lock: provision.Lock{Holder: provision.Elsewhere, Host: "laptop"}, again: 3 * time.Second},
+		"of a worker's machine that is silent":    {lock: provision.Lock{Holder: provision.Elsewhere, Host: "pod-1"}, worker: time.Minute, clears: true},
+		"of a worker's machine that is silent for a moment": {
+			lock: provision.Lock{Holder: provision.Elsewhere, Host: "pod-1"}, worker: time.Second, again: 30 * time.Second,
+		},
+		"of a worker's machine that lives": {
+			lock: provision.Lock{Holder: provision.Elsewhere, Host: "pod-1"}, worker: -20 * time.Second, again: 3 * time.Second,
+		},
+		"that does not say whose it is": {lock: provision.Lock{Holder: provision.Unreadable}, again: 3 * time.Second},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				w.put(theCluster, civoCluster(t), 1)
-				w.fail["up"] = &provision.Error{Kind: provision.Conflict, Message: "the stack is locked"}
-				w.locks = []provision.Lock{test.lock}
-				if test.worker != 0 {
-					w.leases[store.Key{Kind: store.Worker, ID: test.lock.Host}] = lease{holder: test.lock.Host, expires: time.Now().Add(-test.worker)}
-				}
-				again := w.work(w.reconciler("one"), theCluster)
-				if cleared := w.unlocked > 0; cleared != test.clears {
-					t.Errorf("the lock was taken away: %t, want %t", cleared, test.clears)
-				}
-				if test.clears && again > time.Second {
-					t.Errorf("it goes on after %s", again)
-				}
-				if !test.clears && w.last(theCluster).GetLastError().GetErrorCode() != "StackLocked" {
-					t.Errorf("the lock was reported as %v", w.last(theCluster))
-				}
+		for _, bucket := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, in a bucket: %t", name, bucket), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					w := newWorld(t)
+					w.put(theCluster, civoCluster(t), 1)
+					w.locks, w.bucket = []provision.Lock{test.lock}, bucket
+					w.fail["up"] = &provision.Error{Kind: provision.Conflict, Message: "the stack is locked", Stack: clusterStack(t), Locks: w.locks}
+					if test.worker != 0 {
+						w.leases[store.Key{Kind: store.Worker, ID: test.lock.Host}] = lease{holder: test.lock.Host, expires: time.Now().Add(-test.worker)}
+					}
+					again := w.work(w.reconciler("one"), theCluster)
+					if cleared := w.unlocked > 0; cleared != test.clears {
+						t.Errorf("the lock was taken away: %t, want %t", cleared, test.clears)
+					}
+					if bucket && w.unlocked > 1 {
+						t.Error("the lock of a stack that nobody was locked out of was taken away")
+					}
+					if again > max(test.again, time.Second) {
+						t.Errorf("it goes on after %s", again)
+					}
+					if test.again > 3*time.Second {
+						time.Sleep(again)
+						if w.work(w.reconciler("one"), theCluster); w.unlocked == 0 {
+							t.Error("the lock is there when enough time has passed")
+						}
+					} else if !test.clears && w.last(theCluster).GetLastError().GetErrorCode() != "StackLocked" {
+						t.Errorf("the lock was reported as %v", w.last(theCluster))
+					}
+				})
 			})
-		})
+		}
 	}
+}
+
+// clusterStack is the stack of the cluster itself.
+func clusterStack(t *testing.T) stackidentity.Identity {
+	t.Helper()
+	all, err := clusterManifests(civoCluster(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	identity, err := stackidentity.For(all[1].Kind, metadataOf(all[1]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return identity
 }
 
 // TestStopped: what a shutdown stopped is no failure of the object.
@@ -600,19 +868,55 @@ func TestStopped(t *testing.T) {
 	})
 }
 
+// TestStoppedLook: a look at the cloud that a shutdown stopped says nothing about it.
+func TestStoppedLook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		r := w.reconciler("one")
+		w.put(theCluster, civoCluster(t), 1)
+		w.work(r, theCluster)
+		time.Sleep(11 * time.Minute)
+		ctx, cancel := context.WithCancel(t.Context())
+		w.during = func(string) { cancel() }
+		if _, err := r.Work(ctx, theCluster); !errors.Is(err, context.Canceled) || !strings.HasPrefix(err.Error(), "stopped") {
+			t.Errorf("the error is %v", err)
+		}
+		if got := status(w.last(theCluster), conditionDrifted); got != statusFalse {
+			t.Errorf("after a look that was stopped the drift is %s", got)
+		}
+	})
+}
+
+// TestNothingIsKeptOfWhatIsGone: a process runs for years, and objects come and go.
+func TestNothingIsKeptOfWhatIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		r := w.reconciler("one")
+		w.put(theCluster, civoCluster(t), 1)
+		w.work(r, theCluster)
+		w.put(theCluster, civoCluster(t), 2)
+		w.fail["up"] = errors.New("no")
+		w.work(r, theCluster)
+		delete(w.records, theCluster)
+		if again := w.work(r, theCluster); again != 0 || len(r.attempts)+len(r.looked) != 0 {
+			t.Errorf("of an object that was forgotten there are %v and %v, and it is worked on after %s", r.attempts, r.looked, again)
+		}
+		delete(w.fail, "up")
+		w.put(theCluster, civoCluster(t), 1)
+		w.work(r, theCluster)
+		w.put(theCluster, civoCluster(t), 1, deleting)
+		if again := w.work(r, theCluster); again != 0 || len(r.attempts)+len(r.looked) != 0 {
+			t.Errorf("of an object that was deleted there are %v and %v, and it is worked on after %s", r.attempts, r.looked, again)
+		}
+	})
+}
+
 // TestProgressIsReported: what the engine waits for becomes the message of the condition, the last word of each second.
 func TestProgressIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.put(theCluster, civoCluster(t), 1)
-		all, err := clusterManifests(civoCluster(t))
-		if err != nil {
-			t.Fatal(err)
-		}
-		identity, err := stackidentity.For(all[1].Kind, metadataOf(all[1]))
-		if err != nil {
-			t.Fatal(err)
-		}
+		identity := clusterStack(t)
 		seen := map[string]bool{}
 		w.during = func(string) {
 			for i := range 100 {

@@ -56,7 +56,7 @@ func TestKnownFaults(t *testing.T) {
 				sized(-7), `{"name":"x","spec":{"platform":{"type":"banana"},"nodeCount":1}}`, strings.Replace(sized(1), "pool", "UPPER / space", 1),
 				strings.Replace(sized(1), "pool", strings.Repeat("n", 300), 1), `{"name":"x"}`,
 			} {
-				expectError(t, b.do("POST", "/api/v1/clusters/"+guideCluster+"/nodepools", body), http.StatusBadRequest, "VALIDATION_ERROR", "")
+				expectError(t, b.malformed("POST", "/api/v1/clusters/"+guideCluster+"/nodepools", body), http.StatusBadRequest, "VALIDATION_ERROR", "")
 			}
 		}},
 		{"4. every update is a new generation", func(t *testing.T, b *bench) {
@@ -78,7 +78,7 @@ func TestKnownFaults(t *testing.T) {
 		{"6. users forge reports, and reports claim anything", func(t *testing.T, b *bench) {
 			expectError(t, b.do("PUT", path+"/status", report(1, ready)), http.StatusForbidden, "FORBIDDEN", "")
 			expectError(t, b.do("PUT", path+"/status", report(999999, ready), asController), http.StatusConflict, "CONFLICT", "")
-			expectError(t, b.do("PUT", path+"/status", report(1, `{"type":"Ready","status":"Maybe"}`), asController), http.StatusBadRequest, "VALIDATION_ERROR", "")
+			expectError(t, b.malformed("PUT", path+"/status", report(1, `{"type":"Ready","status":"Maybe"}`), asController), http.StatusBadRequest, "VALIDATION_ERROR", "")
 			b.do("PUT", path, sized(5))
 			b.do("PUT", path+"/status", report(2, ready), asController)
 			b.do("PUT", path+"/status", report(1, `{"type":"Ready","status":"False"}`), asController)
@@ -150,7 +150,7 @@ func TestKnownFaults(t *testing.T) {
 			b.do("PUT", path+"/status", report(1, ready), asController)
 			start := b.do("GET", "/api/v1/nodepools", "").at(t, "resource_version").(string)
 			b.do("PUT", path, sized(5))
-			b.do("PUT", path, sized(-5)) // refused: no event
+			b.malformed("PUT", path, sized(-5)) // refused: no event
 			b.do("PUT", path, sized(6))
 			b.do("DELETE", path, "")
 			types, _ := b.events("/api/v1/watch?since="+start, "", 3)
@@ -187,7 +187,7 @@ func TestKnownFaults(t *testing.T) {
 			}
 		}},
 		{"17. secrets are shown", func(t *testing.T, b *bench) {
-			expectError(t, b.do("POST", "/api/v1/clusters", `{"name":"x","spec":{"platform":{"type":"gcp"},"serviceAccountSigningKey":"key"}}`),
+			expectError(t, b.malformed("POST", "/api/v1/clusters", `{"name":"x","spec":{"platform":{"type":"gcp"},"serviceAccountSigningKey":"key"}}`),
 				http.StatusBadRequest, "VALIDATION_ERROR", "unknown field")
 			b.do("POST", "/api/v1/clusters", `{"id":"550e8400-e29b-41d4-a716-446655440001","name":"aws","spec":{"platform":{"type":"aws"}}}`)
 			created := b.do("POST", "/api/v1/nodepools", `{"name":"x","cluster_id":"550e8400-e29b-41d4-a716-446655440001","spec":{"platform":{"type":"aws",`+
@@ -287,7 +287,7 @@ func TestBrokenDatabase(t *testing.T) {
 			t.Errorf("%s", got.body)
 		}
 	}
-	for path, want := range map[string]int{"/healthz": http.StatusOK, "/readyz": http.StatusServiceUnavailable, "/health": http.StatusServiceUnavailable} {
+	for path, want := range map[string]int{"/healthz": http.StatusOK, "/livez": http.StatusOK, "/readyz": http.StatusServiceUnavailable, "/health": http.StatusServiceUnavailable} {
 		if got := b.do("GET", path, ""); got.status != want || strings.Contains(strings.ToLower(got.body), "sql") {
 			t.Errorf("%s: %d %s", path, got.status, got.body)
 		}

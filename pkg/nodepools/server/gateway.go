@@ -70,7 +70,13 @@ func (s *Server) newGateway() error {
 func (s *Server) check(next runtime.HandlerFunc) runtime.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request, params map[string]string) {
 		pattern, _ := runtime.HTTPPattern(r.Context())
-		template := templateOf(pattern.String())
+		s.checked(templateOf(pattern.String()), next)(w, r, params)
+	}
+}
+
+// checked is check for the path of a template.
+func (s *Server) checked(template string, next runtime.HandlerFunc) runtime.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request, params map[string]string) {
 		info := aboutOf(r.Context())
 		info.route = template
 		if span := trace.SpanFromContext(r.Context()); span.IsRecording() {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -23,7 +24,7 @@ type Rate struct {
 	Burst int
 }
 
-// limiters has a limiter for each identity that was here lately.
+// limiters has a limiter for each identity, or address, that was here lately.
 type limiters struct {
 	rate Rate
 
@@ -42,7 +43,10 @@ func newLimiters(bound Rate) *limiters {
 	return &limiters{rate: bound, found: map[string]*limiter{}}
 }
 
-// allow says whether an identity may make one more request now.
+// maxLimiters bounds what callers with many addresses make the service remember. Those that come when there are so many share one limiter.
+const maxLimiters = 1 << 16
+
+// allow says whether who has a name, or an address, may make one more request now.
 func (l *limiters) allow(name string) bool {
 	if l.rate.PerSecond <= 0 {
 		return true
@@ -60,6 +64,10 @@ func (l *limiters) allow(name string) bool {
 		}
 	}
 	one, ok := l.found[name]
+	if !ok && len(l.found) >= maxLimiters {
+		name = ""
+		one, ok = l.found[name]
+	}
 	if !ok {
 		one = &limiter{Limiter: rate.NewLimiter(rate.Limit(l.rate.PerSecond), l.rate.Burst)}
 		l.found[name] = one
@@ -79,7 +87,7 @@ const maxKey = 255
 func (s *Server) identify(r *http.Request) (*http.Request, error) {
 	identity, err := s.options.Authenticator.Authenticate(r)
 	if err != nil {
-		return r, err
+		return r, s.unknown(r, err)
 	}
 	info := aboutOf(r.Context())
 	info.identity = identity
@@ -103,6 +111,34 @@ func (s *Server) identify(r *http.Request) (*http.Request, error) {
 	r = r.WithContext(ctx)
 	info.request = r
 	return r, nil
+}
+
+// unknown is the answer to who could not be known. Too many of them from one address are told to wait; who is known at the same address,
+// behind the same gateway, is not held up by them.
+func (s *Server) unknown(r *http.Request, err error) error {
+	if errors.Is(err, auth.ErrUnavailable) || s.unknowns.allow(addressOf(r)) {
+		return err
+	}
+	s.metrics.limited.Inc()
+	return &problem{
+		Code: CodeRateLimited, Message: "Too many requests without an identity",
+		Details: fmt.Sprintf("at most %g a second are served for each address", s.options.UnknownRate.PerSecond),
+	}
+}
+
+// addressOf is where a request comes from. Of IPv6 it is the network: whoever has one address has 2^64.
+func addressOf(r *http.Request) string {
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return "socket"
+	}
+	address := peer.Addr().Unmap().WithZone("")
+	if address.Is6() {
+		if network, err := address.Prefix(64); err == nil {
+			return network.String()
+		}
+	}
+	return address.String()
 }
 
 // serveAPI guards the REST API.
@@ -131,7 +167,9 @@ func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request) {
 		}
 		defer func() { _ = control.SetWriteDeadline(time.Time{}) }()
 	}
-	s.gateway.ServeHTTP(w, r)
+	if !s.serveRead(w, r) {
+		s.gateway.ServeHTTP(w, r)
+	}
 }
 
 // body is a request's body, whose end lifts the deadline of reading it, and which remembers that it was too large: the gateway passes

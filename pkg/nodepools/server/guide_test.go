@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"bufio"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -10,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/plantonhq/project-planton/internal/openapi/prism"
 )
 
 // The files in testdata/guide are the examples of the NodePools User Guide, byte for byte.
@@ -75,12 +78,6 @@ func shape(t *testing.T, example, path string, want, have any, equal map[string]
 func guideBench(t *testing.T, pool string) *bench {
 	t.Helper()
 	b := newBench(t)
-	b.guide(t, pool)
-	return b
-}
-
-func (b *bench) guide(t *testing.T, pool string) {
-	t.Helper()
 	b.cluster()
 	if pool != "" {
 		got := b.do("POST", "/api/v1/nodepools", `{"id":"`+guidePool+`","name":"`+pool+`","cluster_id":"`+guideCluster+`","spec":`+gcpSpec+`}`)
@@ -88,6 +85,7 @@ func (b *bench) guide(t *testing.T, pool string) {
 			t.Fatalf("create the guide's pool: %d %s", got.status, got.body)
 		}
 	}
+	return b
 }
 
 func TestGuideOperations(t *testing.T) {
@@ -102,11 +100,7 @@ func TestGuideOperations(t *testing.T) {
 		t.Errorf("id %s", id)
 	}
 
-	guideWorkflow(t, guideBench(t, "worker-pool-1"))
-}
-
-func guideWorkflow(t *testing.T, b *bench) {
-	t.Helper()
+	b = guideBench(t, "worker-pool-1")
 	path := "/api/v1/nodepools/" + guidePool
 	listed := b.do("GET", "/api/v1/clusters/"+guideCluster+"/nodepools", "")
 	expectShape(t, "list-answer.json", listed, "nodepools[0].id", "nodepools[0].name", "nodepools[0].cluster_id", "nodepools[0].generation", "total", "offset")
@@ -155,7 +149,7 @@ func TestGuideErrors(t *testing.T) {
 		got     answer
 		status  int
 	}{
-		{"error-400.json", b.do("POST", nested, `{"spec":`+gcpSpec+`}`), http.StatusBadRequest},
+		{"error-400.json", b.malformed("POST", nested, `{"spec":`+gcpSpec+`}`), http.StatusBadRequest},
 		{"error-404.json", b.do("GET", "/api/v1/nodepools/00000000-0000-4000-8000-000000000000", ""), http.StatusNotFound},
 		{"error-409.json", b.do("POST", nested, `{"name":"production-workers","spec":`+gcpSpec+`}`), http.StatusConflict},
 	} {
@@ -229,7 +223,7 @@ func dropFalse(of map[string]any) {
 }
 
 // TestGuideCommands runs the guide's curl commands as they are printed. They name localhost:8080; curl's own configuration leads them to
-// the test's server, so not a byte of them changes.
+// the test's server, so not a byte of them changes; with the validating proxy, through it.
 func TestGuideCommands(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("curl"); err != nil {
@@ -266,8 +260,15 @@ func TestGuideCommands(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			home := t.TempDir()
-			settings := "connect-to = \"localhost:8080:" + address.Host + "\"\nsilent\nshow-error\nfail-with-body\nnoproxy = \"*\"\n"
+			home, host := t.TempDir(), address.Host
+			told := filepath.Join(home, "header")
+			settings := "silent\nshow-error\nfail-with-body\nnoproxy = \"*\"\ndump-header = \"" + told + "\"\n"
+			proxy := through(t, &http.Client{})
+			if proxy != nil {
+				settings += "header = \"" + prism.UpstreamHeader + ": " + host + "\"\n"
+				host = proxy.Host()
+			}
+			settings += "connect-to = \"localhost:8080:" + host + "\"\n"
 			if err := os.WriteFile(filepath.Join(home, ".curlrc"), []byte(settings), 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -278,6 +279,22 @@ func TestGuideCommands(t *testing.T) {
 				t.Fatalf("%v: %s", err, out)
 			}
 			test.check(t, answer{body: string(out)})
+			file, err := os.Open(told)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = file.Close() }()
+			header, err := http.ReadResponse(bufio.NewReader(file), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = header.Body.Close()
+			if proxy == nil {
+				return
+			}
+			if violations, err := proxy.Took(header); err != nil || len(violations) != 0 {
+				t.Errorf("the proxy says %q (%v)", violations, err)
+			}
 		})
 	}
 }

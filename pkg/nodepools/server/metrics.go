@@ -2,6 +2,7 @@ package server
 
 import (
 	"net/http"
+	"runtime"
 
 	"github.com/pkg/errors"
 	"github.com/prometheus/client_golang/prometheus"
@@ -17,7 +18,12 @@ type metrics struct {
 	watches  prometheus.Gauge
 }
 
-func newMetrics(registry *prometheus.Registry) (*metrics, error) {
+func newMetrics(options Options) (*metrics, error) {
+	build := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "nodepools_build_info", Help: "1, with the version of the program in the labels.",
+		ConstLabels: prometheus.Labels{"version": options.Version, "commit": options.Commit, "goversion": runtime.Version()},
+	})
+	build.Set(1)
 	m := &metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "nodepools_http_requests_total", Help: "Requests by method, path template and status.",
@@ -30,8 +36,8 @@ func newMetrics(registry *prometheus.Registry) (*metrics, error) {
 		limited: prometheus.NewCounter(prometheus.CounterOpts{Name: "nodepools_http_requests_limited_total", Help: "Requests refused by the rate limit."}),
 		watches: prometheus.NewGauge(prometheus.GaugeOpts{Name: "nodepools_watches", Help: "Watches that are open, over HTTP and gRPC."}),
 	}
-	for _, collector := range []prometheus.Collector{m.requests, m.duration, m.running, m.limited, m.watches} {
-		if err := registry.Register(collector); err != nil {
+	for _, collector := range []prometheus.Collector{build, m.requests, m.duration, m.running, m.limited, m.watches} {
+		if err := options.Registry.Register(collector); err != nil {
 			return nil, errors.Wrap(err, "register metrics")
 		}
 	}

@@ -17,6 +17,36 @@ import (
 
 // The reads here answer JSON as it is kept, which spares reading it into messages and writing it again.
 
+const (
+	nodePoolsPath = "/api/v1/nodepools"
+	nodePoolPath  = "/api/v1/nodepools/{id}"
+)
+
+// serveRead answers the reads that most requests are, as the gateway does, which looks through all its paths for them. False says that it is
+// another request.
+func (s *Server) serveRead(w http.ResponseWriter, r *http.Request) bool {
+	if r.Method != http.MethodGet || r.URL.RawPath != "" {
+		return false
+	}
+	if r.URL.Path == nodePoolsPath {
+		s.checked(nodePoolsPath, s.listNodePools)(w, r, nil)
+		return true
+	}
+	id, ok := strings.CutPrefix(r.URL.Path, nodePoolsPath+"/")
+	if !ok || !plainID(id) {
+		return false
+	}
+	s.checked(nodePoolPath, s.getNodePool)(w, r, map[string]string{"id": id})
+	return true
+}
+
+// plainID says whether a path's segment is written as an id is, with nothing in it that means something in a path.
+func plainID(text string) bool {
+	return len(text) == 36 && !strings.ContainsFunc(text, func(c rune) bool {
+		return (c < '0' || c > '9') && (c < 'a' || c > 'f') && (c < 'A' || c > 'F') && c != '-'
+	})
+}
+
 func (s *Server) getNodePool(w http.ResponseWriter, r *http.Request, params map[string]string) {
 	if r.URL.RawQuery != "" {
 		// The pool must be one of the cluster that the query names, which the other way checks.

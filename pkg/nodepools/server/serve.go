@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -162,7 +163,7 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request) {
 		s.answer(w, r, &problem{Code: CodeMethodNotAllowed, Message: "Method not allowed"})
 	case path == "/healthz", path == "/livez":
 		info.route = path
-		text(w, http.StatusOK, "ok\n")
+		s.alive(w, r)
 	case path == "/readyz", path == "/health":
 		info.route = path
 		s.ready(w, r)
@@ -183,20 +184,52 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+func (s *Server) alive(w http.ResponseWriter, r *http.Request) {
+	if s.options.Alive != nil {
+		if err := s.options.Alive(); err != nil {
+			aboutOf(r.Context()).err = err
+			text(w, http.StatusServiceUnavailable, "to be started anew\n")
+			return
+		}
+	}
+	text(w, http.StatusOK, "ok\n")
+}
+
 func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
-	defer cancel()
 	if s.draining.Load() {
 		text(w, http.StatusServiceUnavailable, "shutting down\n")
 		return
 	}
-	if err := s.options.Ready(ctx); err != nil {
+	if err := s.askReady(r.Context()); err != nil {
 		aboutOf(r.Context()).err = err
 		// Who asks may be anybody: the reason is in the log.
 		text(w, http.StatusServiceUnavailable, "not ready\n")
 		return
 	}
 	text(w, http.StatusOK, "ok\n")
+}
+
+// readyFor is how long an answer about readiness counts: anybody may ask, as often as they like, and the database is asked seldom.
+const readyFor = 250 * time.Millisecond
+
+// readiness is what was found out last.
+type readiness struct {
+	mu  sync.Mutex
+	at  time.Time
+	err error
+}
+
+func (s *Server) askReady(ctx context.Context) error {
+	s.readiness.mu.Lock()
+	defer s.readiness.mu.Unlock()
+	if time.Since(s.readiness.at) > readyFor {
+		// The answer is for others too: that this client has gone is not why the service would not be ready.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+		defer cancel()
+		s.readiness.err = s.options.Ready(ctx)
+		s.readiness.at = time.Now()
+	}
+	return s.readiness.err
 }
 
 func text(w http.ResponseWriter, status int, body string) {

@@ -61,8 +61,14 @@ type Options struct {
 	Authenticator auth.Authenticator
 	// Ready asks what the service needs, such as the database, whether it is there.
 	Ready func(ctx context.Context) error
+	// Alive tells why the process should be started anew; nil: it never should. It must answer at once, and must not call the absence of
+	// something else a reason: a restart brings nothing back that is elsewhere.
+	Alive func() error
 	// Rate bounds the requests of each identity; zero does not.
 	Rate Rate
+	// UnknownRate bounds the requests of each address whose sender is not known, for lack of credentials or because they are refused; zero
+	// does not.
+	UnknownRate Rate
 	// MaxBody bounds the body of a request in bytes; 0 means DefaultMaxBody.
 	MaxBody int64
 	// RequestTimeout bounds the time of a request that is not a watch; 0 means DefaultRequestTimeout.
@@ -77,6 +83,8 @@ type Options struct {
 	Tracer trace.TracerProvider
 	// Logger gets a line for each request; nil is slog.Default().
 	Logger *slog.Logger
+	// Version and Commit are those of the program; the metric nodepools_build_info tells them.
+	Version, Commit string
 	// Page is served at "/" and wherever nothing else is; nil leads from "/" to /docs.
 	Page http.Handler
 }
@@ -89,11 +97,14 @@ type Server struct {
 	grpc    *grpc.Server
 	routes  map[string]*route // by method and path template
 	limits  *limiters
-	metrics *metrics
+	// unknowns are the limits of who could not be known, by address.
+	unknowns *limiters
+	metrics  *metrics
 
-	draining atomic.Bool
-	ended    chan struct{}
-	end      sync.Once
+	readiness readiness
+	draining  atomic.Bool
+	ended     chan struct{}
+	end       sync.Once
 }
 
 // New returns a server.
@@ -116,9 +127,9 @@ func New(options Options) (*Server, error) {
 	if options.Logger == nil {
 		options.Logger = slog.Default()
 	}
-	s := &Server{options: options, limits: newLimiters(options.Rate), ended: make(chan struct{})}
+	s := &Server{options: options, limits: newLimiters(options.Rate), unknowns: newLimiters(options.UnknownRate), ended: make(chan struct{})}
 	var err error
-	if s.metrics, err = newMetrics(options.Registry); err != nil {
+	if s.metrics, err = newMetrics(options); err != nil {
 		return nil, err
 	}
 	if s.routes, err = apiRoutes(); err != nil {

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,10 +23,15 @@ import (
 	"github.com/getkin/kin-openapi/openapi3filter"
 	"github.com/getkin/kin-openapi/routers"
 	"github.com/getkin/kin-openapi/routers/gorillamux"
+	"github.com/pkg/errors"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
 
 	nodepoolsv1 "github.com/plantonhq/project-planton/apis/org/project_planton/nodepools/v1"
+	"github.com/plantonhq/project-planton/internal/openapi/prism"
 	"github.com/plantonhq/project-planton/pkg/nodepools/auth"
 	"github.com/plantonhq/project-planton/pkg/nodepools/events"
 	"github.com/plantonhq/project-planton/pkg/nodepools/server"
@@ -43,14 +49,11 @@ const (
 )
 
 // bench is the whole service, but for provisioning, on an address of its own. Each request and answer that goes through do is held
-// against the OpenAPI document.
+// against the OpenAPI document; with the validating proxy, each that its client makes, see proxy_test.go.
 type bench struct {
 	t      testing.TB
 	server *server.Server
 	http   *httptest.Server
-	// base is the URL that requests go to; seen gets the header of each answer.
-	base   string
-	seen   func(r *http.Request, got answer)
 	router routers.Router
 	client *http.Client
 }
@@ -126,23 +129,17 @@ func newBench(t testing.TB, change ...func(*server.Options)) *bench {
 	})
 	b.client = b.http.Client()
 	b.client.Timeout = time.Minute
-	b.at(b.http.URL)
-	return b
-}
-
-// at sends the requests from now on to a URL.
-func (b *bench) at(base string) {
-	b.t.Helper()
+	through(t, b.client)
 	document, err := description()
 	if err != nil {
-		b.t.Fatal(err)
+		t.Fatal(err)
 	}
 	here := *document
-	here.Servers = openapi3.Servers{{URL: base}}
+	here.Servers = openapi3.Servers{{URL: b.http.URL}}
 	if b.router, err = gorillamux.NewRouter(&here); err != nil {
-		b.t.Fatal(err)
+		t.Fatal(err)
 	}
-	b.base = base
+	return b
 }
 
 // answer is what came back.
@@ -175,12 +172,16 @@ func (a answer) at(t testing.TB, path ...string) any {
 // request is a request to make: headers are "Name: value".
 func (b *bench) request(method, path, body string, headers ...string) *http.Request {
 	b.t.Helper()
-	r, err := http.NewRequestWithContext(b.t.Context(), method, b.base+path, strings.NewReader(body))
+	ctx := b.t.Context()
+	if name, _, _ := strings.Cut(path, "?"); !strings.HasPrefix(name, "/api/") && !slices.Contains([]string{"/health", "/healthz", "/readyz", "/metrics"}, name) {
+		ctx = prism.Direct(ctx, "pages for people, which the description does not have")
+	}
+	r, err := http.NewRequestWithContext(ctx, method, b.http.URL+path, strings.NewReader(body))
 	if err != nil {
 		b.t.Fatal(err)
 	}
 	if body == "" {
-		r.Body, r.ContentLength = http.NoBody, 0
+		r.Body, r.GetBody, r.ContentLength = http.NoBody, nil, 0
 	} else {
 		r.Header.Set("Content-Type", "application/json")
 	}
@@ -202,6 +203,13 @@ func (b *bench) do(method, path, body string, headers ...string) answer {
 	return b.send(b.request(method, path, body, headers...), body)
 }
 
+// malformed makes a request that is not as the description has it, on purpose.
+func (b *bench) malformed(method, path, body string, headers ...string) answer {
+	b.t.Helper()
+	r := b.request(method, path, body, headers...)
+	return b.send(r.WithContext(prism.Malformed(r.Context())), body)
+}
+
 func (b *bench) send(r *http.Request, body string) answer {
 	b.t.Helper()
 	response, err := b.client.Do(r)
@@ -215,9 +223,6 @@ func (b *bench) send(r *http.Request, body string) answer {
 	}
 	found := answer{response.StatusCode, response.Header, string(content)}
 	b.checkDescribed(r, body, found)
-	if b.seen != nil {
-		b.seen(r, found)
-	}
 	return found
 }
 
@@ -280,11 +285,7 @@ func expectError(t *testing.T, got answer, status int, code, details string) {
 
 func TestLifeOfAPool(t *testing.T) {
 	t.Parallel()
-	lifeOfAPool(t, newBench(t))
-}
-
-func lifeOfAPool(t *testing.T, b *bench) {
-	t.Helper()
+	b := newBench(t)
 	b.cluster()
 	created := b.do("POST", "/api/v1/clusters/"+guideCluster+"/nodepools", `{"id":"`+guidePool+`","name":"worker-pool-1","spec":`+gcpSpec+`}`)
 	if created.status != http.StatusCreated || created.header.Get("Location") != "/api/v1/nodepools/"+guidePool {
@@ -371,9 +372,16 @@ func TestIdempotencyKey(t *testing.T) {
 	}
 	expectError(t, b.do("POST", "/api/v1/nodepools", strings.Replace(body, "one", "two", 1), "Idempotency-Key: 1"),
 		http.StatusUnprocessableEntity, "IDEMPOTENCY_KEY_REUSED", "")
-	expectError(t, b.do("POST", "/api/v1/nodepools", body, "Idempotency-Key: "+strings.Repeat("k", 256)),
+	expectError(t, b.malformed("POST", "/api/v1/nodepools", body, "Idempotency-Key: "+strings.Repeat("k", 256)),
 		http.StatusBadRequest, "VALIDATION_ERROR", "Idempotency-Key")
 }
+
+// What the validating proxy does with a bad request.
+const (
+	passes    = ""          // by the description, nothing is wrong with it
+	malformed = "malformed" // it must be called so
+	notJSON   = "a body that is not JSON: the proxy waits for the rest of it, and never answers"
+)
 
 func TestBadRequests(t *testing.T) {
 	t.Parallel()
@@ -387,50 +395,60 @@ func TestBadRequests(t *testing.T) {
 		headers              []string
 		status               int
 		code, message, wants string
+		proxy                string
 	}{
-		{"the guide's first error", "POST", nested, `{"spec":` + gcpSpec + `}`, nil, 400, "VALIDATION_ERROR", "Validation failed", "nodepool name is required"},
-		{"the guide's second error", "GET", pools + "/" + guidePool, "", nil, 404, "NOT_FOUND", "NodePool not found", ""},
-		{"the guide's third error", "POST", nested, `{"name":"taken","spec":` + gcpSpec + `}`, nil, 409, "CONFLICT", "NodePool with name 'taken' already exists in cluster", ""},
-		{"a field that there is not", "POST", nested, `{"name":"x","spec":` + gcpSpec + `,"colour":"red"}`, nil, 400, "VALIDATION_ERROR", "Validation failed", `line 1, column`},
-		{"a field that there is not, deeper", "POST", nested, `{"name":"x","spec":{"replicas":3}}`, nil, 400, "VALIDATION_ERROR", "", `unknown field "replicas"`},
-		{"a field twice", "POST", nested, `{"name":"x","name":"y"}`, nil, 400, "VALIDATION_ERROR", "", "duplicate field"},
-		{"no JSON", "POST", nested, `{"name":`, nil, 400, "VALIDATION_ERROR", "", ""},
-		{"something after the object", "POST", nested, `{"name":"x"} {}`, nil, 400, "VALIDATION_ERROR", "", ""},
-		{"an array", "POST", nested, `[]`, nil, 400, "VALIDATION_ERROR", "", ""},
-		{"null", "POST", nested, `null`, nil, 400, "VALIDATION_ERROR", "", ""},
-		{"no body", "POST", nested, "", []string{"Content-Type: application/json"}, 400, "VALIDATION_ERROR", "", "empty"},
-		{"a form, as curl sends without -H", "POST", nested, "name=x", []string{"Content-Type: application/x-www-form-urlencoded"}, 415, "UNSUPPORTED_MEDIA_TYPE", "", "application/json"},
-		{"no media type", "POST", nested, "{}", []string{"Content-Type: "}, 415, "UNSUPPORTED_MEDIA_TYPE", "", "application/json"},
-		{"a patch of another kind", "PATCH", pools + "/" + guidePool, "[]", []string{"Content-Type: application/json-patch+json"}, 415, "UNSUPPORTED_MEDIA_TYPE", "", "merge-patch"},
-		{"a compressed body", "POST", nested, "{}", []string{"Content-Encoding: gzip"}, 415, "UNSUPPORTED_MEDIA_TYPE", "", "Content-Encoding"},
-		{"a body that is too large", "POST", nested, `{"name":"` + strings.Repeat("x", 5000) + `"}`, nil, 413, "PAYLOAD_TOO_LARGE", "", "4 KiB"},
-		{"a body where none belongs", "DELETE", pools + "/" + guidePool, `{}`, nil, 400, "VALIDATION_ERROR", "", "no body"},
-		{"a parameter that there is not", "GET", pools + "?colour=red", "", nil, 400, "VALIDATION_ERROR", "", "has cluster_id, limit"},
-		{"a parameter of a path that has none", "GET", "/api/v1/webhooks?limit=3", "", nil, 400, "VALIDATION_ERROR", "", "it has none"},
-		{"a parameter twice", "GET", pools + "?limit=3&limit=4", "", nil, 400, "VALIDATION_ERROR", "", "once"},
-		{"no number", "GET", pools + "?limit=abc", "", nil, 400, "VALIDATION_ERROR", "", "whole number"},
-		{"a limit that is too low", "GET", pools + "?limit=0", "", nil, 400, "VALIDATION_ERROR", "", "limit"},
-		{"a limit that is too high", "GET", pools + "?limit=101", "", nil, 400, "VALIDATION_ERROR", "", "limit"},
-		{"an offset below zero", "GET", pools + "?offset=-1", "", nil, 400, "VALIDATION_ERROR", "", "offset"},
-		{"a phase that there is not", "GET", pools + "?status=Great", "", nil, 400, "VALIDATION_ERROR", "", "status"},
-		{"neither true nor false", "POST", pools + "?dry_run=yes", "{}", nil, 400, "VALIDATION_ERROR", "", "true or false"},
-		{"a cluster in path and query", "GET", nested + "?cluster_id=" + guideCluster, "", nil, 400, "VALIDATION_ERROR", "", "path"},
-		{"a query that cannot be read", "GET", pools + "?limit=%zz", "", nil, 400, "VALIDATION_ERROR", "", "query"},
-		{"no id", "GET", pools + "/abc", "", nil, 400, "VALIDATION_ERROR", "", "UUID"},
-		{"a path that there is not", "GET", "/api/v1/machines", "", nil, 404, "NOT_FOUND", "Path not found", "openapi"},
-		{"a path that there is not, beside the API", "GET", "/machines", "", nil, 404, "NOT_FOUND", "Path not found", "openapi"},
-		{"a method that there is not", "PUT", pools, "{}", nil, 405, "METHOD_NOT_ALLOWED", "", ""},
-		{"an override of the method", "POST", pools + "/" + guidePool, "a=b", []string{"X-HTTP-Method-Override: DELETE", "Content-Type: application/x-www-form-urlencoded"}, 405, "METHOD_NOT_ALLOWED", "", ""},
-		{"nobody", "GET", pools, "", []string{"X-User-Email: "}, 401, "UNAUTHENTICATED", "Authentication is required", "Bearer"},
-		{"no address", "GET", pools, "", []string{"X-User-Email: user"}, 401, "UNAUTHENTICATED", "", "X-User-Email"},
-		{"a viewer writes", "POST", nested, `{"name":"x","spec":` + gcpSpec + `}`, []string{"X-User-Email: viewer@example.com"}, 403, "FORBIDDEN", "", ""},
-		{"an ETag without quotes", "PUT", pools + "/" + guidePool, `{"name":"x","spec":` + gcpSpec + `}`, []string{"If-Match: 12"}, 404, "NOT_FOUND", "", ""},
-		{"a watch from nowhere", "GET", "/api/v1/watch?since=abc", "", nil, 400, "VALIDATION_ERROR", "", "revision"},
+		{"the guide's first error", "POST", nested, `{"spec":` + gcpSpec + `}`, nil, 400, "VALIDATION_ERROR", "Validation failed", "nodepool name is required", malformed},
+		{"the guide's second error", "GET", pools + "/" + guidePool, "", nil, 404, "NOT_FOUND", "NodePool not found", "", passes},
+		{"the guide's third error", "POST", nested, `{"name":"taken","spec":` + gcpSpec + `}`, nil, 409, "CONFLICT", "NodePool with name 'taken' already exists in cluster", "", passes},
+		{"a field that there is not", "POST", nested, `{"name":"x","spec":` + gcpSpec + `,"colour":"red"}`, nil, 400, "VALIDATION_ERROR", "Validation failed", `line 1, column`, malformed},
+		{"a field that there is not, deeper", "POST", nested, `{"name":"x","spec":{"replicas":3}}`, nil, 400, "VALIDATION_ERROR", "", `unknown field "replicas"`, malformed},
+		{"a field twice", "POST", nested, `{"name":"x","name":"y"}`, nil, 400, "VALIDATION_ERROR", "", "duplicate field", malformed},
+		{"no JSON", "POST", nested, `{"name":`, nil, 400, "VALIDATION_ERROR", "", "", notJSON},
+		{"something after the object", "POST", nested, `{"name":"x"} {}`, nil, 400, "VALIDATION_ERROR", "", "", notJSON},
+		{"an array", "POST", nested, `[]`, nil, 400, "VALIDATION_ERROR", "", "", malformed},
+		{"null", "POST", nested, `null`, nil, 400, "VALIDATION_ERROR", "", "", malformed},
+		{"no body", "POST", nested, "", []string{"Content-Type: application/json"}, 400, "VALIDATION_ERROR", "", "empty", malformed},
+		{"a form, as curl sends without -H", "POST", nested, "name=x", []string{"Content-Type: application/x-www-form-urlencoded"}, 415, "UNSUPPORTED_MEDIA_TYPE", "", "application/json", malformed},
+		{"no media type", "POST", nested, "{}", []string{"Content-Type: "}, 415, "UNSUPPORTED_MEDIA_TYPE", "", "application/json", malformed},
+		{"a patch of another kind", "PATCH", pools + "/" + guidePool, "[]", []string{"Content-Type: application/json-patch+json"}, 415, "UNSUPPORTED_MEDIA_TYPE", "", "merge-patch", malformed},
+		{"a compressed body", "POST", nested, "{}", []string{"Content-Encoding: gzip"}, 415, "UNSUPPORTED_MEDIA_TYPE", "", "Content-Encoding", malformed},
+		{"a body that is too large", "POST", nested, `{"name":"` + strings.Repeat("x", 5000) + `"}`, nil, 413, "PAYLOAD_TOO_LARGE", "", "4 KiB", malformed},
+		{"a body where none belongs", "DELETE", pools + "/" + guidePool, `{}`, nil, 400, "VALIDATION_ERROR", "", "no body", malformed},
+		{"a parameter that there is not", "GET", pools + "?colour=red", "", nil, 400, "VALIDATION_ERROR", "", "has cluster_id, limit", passes},
+		{"a parameter of a path that has none", "GET", "/api/v1/webhooks?limit=3", "", nil, 400, "VALIDATION_ERROR", "", "it has none", passes},
+		{"a parameter twice", "GET", pools + "?limit=3&limit=4", "", nil, 400, "VALIDATION_ERROR", "", "once", malformed},
+		{"no number", "GET", pools + "?limit=abc", "", nil, 400, "VALIDATION_ERROR", "", "whole number", malformed},
+		{"a limit that is too low", "GET", pools + "?limit=0", "", nil, 400, "VALIDATION_ERROR", "", "limit", malformed},
+		{"a limit that is too high", "GET", pools + "?limit=101", "", nil, 400, "VALIDATION_ERROR", "", "limit", malformed},
+		{"an offset below zero", "GET", pools + "?offset=-1", "", nil, 400, "VALIDATION_ERROR", "", "offset", malformed},
+		{"a phase that there is not", "GET", pools + "?status=Great", "", nil, 400, "VALIDATION_ERROR", "", "status", malformed},
+		{"neither true nor false", "POST", pools + "?dry_run=yes", "{}", nil, 400, "VALIDATION_ERROR", "", "true or false", malformed},
+		{"a cluster in path and query", "GET", nested + "?cluster_id=" + guideCluster, "", nil, 400, "VALIDATION_ERROR", "", "path", passes},
+		{"a query that cannot be read", "GET", pools + "?limit=%zz", "", nil, 400, "VALIDATION_ERROR", "", "query", malformed},
+		{"no id", "GET", pools + "/abc", "", nil, 400, "VALIDATION_ERROR", "", "UUID", malformed},
+		{"a path that there is not", "GET", "/api/v1/machines", "", nil, 404, "NOT_FOUND", "Path not found", "openapi", passes},
+		{"a path that there is not, beside the API", "GET", "/machines", "", nil, 404, "NOT_FOUND", "Path not found", "openapi", passes},
+		{"a method that there is not", "PUT", pools, "{}", nil, 405, "METHOD_NOT_ALLOWED", "", "", passes},
+		{"an override of the method", "POST", pools + "/" + guidePool, "a=b", []string{"X-HTTP-Method-Override: DELETE", "Content-Type: application/x-www-form-urlencoded"}, 405, "METHOD_NOT_ALLOWED", "", "", passes},
+		{"nobody", "GET", pools, "", []string{"X-User-Email: "}, 401, "UNAUTHENTICATED", "Authentication is required", "Bearer", malformed},
+		{"no address", "GET", pools, "", []string{"X-User-Email: user"}, 401, "UNAUTHENTICATED", "", "X-User-Email", passes},
+		{"a viewer writes", "POST", nested, `{"name":"x","spec":` + gcpSpec + `}`, []string{"X-User-Email: viewer@example.com"}, 403, "FORBIDDEN", "", "", passes},
+		{"an ETag without quotes", "PUT", pools + "/" + guidePool, `{"name":"x","spec":` + gcpSpec + `}`, []string{"If-Match: 12"}, 404, "NOT_FOUND", "", "", passes},
+		{"a watch from nowhere", "GET", "/api/v1/watch?since=abc", "", nil, 400, "VALIDATION_ERROR", "", "revision", passes},
 	} {
 		t.Run(test.reason, func(t *testing.T) {
 			b := *b
 			b.t = t
-			got := b.do(test.method, test.path, test.body, test.headers...)
+			var got answer
+			switch test.proxy {
+			case passes:
+				got = b.do(test.method, test.path, test.body, test.headers...)
+			case malformed:
+				got = b.malformed(test.method, test.path, test.body, test.headers...)
+			default:
+				r := b.request(test.method, test.path, test.body, test.headers...)
+				got = b.send(r.WithContext(prism.Direct(r.Context(), test.proxy)), test.body)
+			}
 			expectError(t, got, test.status, test.code, test.wants)
 			if text := got.at(t, "error", "message"); test.message != "" && text != test.message {
 				t.Errorf("message is %q, want %q", text, test.message)
@@ -458,6 +476,7 @@ func TestHeadersGivenTwice(t *testing.T) {
 	for _, name := range []string{"X-User-Email", "If-Match", "Idempotency-Key"} {
 		r := b.request("GET", "/api/v1/nodepools", "")
 		r.Header[name] = []string{"a@example.com", "b@example.com"}
+		r = r.WithContext(prism.Direct(r.Context(), "the same header twice: the proxy makes one of them"))
 		if got := b.send(r, ""); got.status != http.StatusBadRequest && got.status != http.StatusUnauthorized || !strings.Contains(got.body, "once") {
 			t.Errorf("%s twice: %d %s", name, got.status, got.body)
 		}
@@ -466,11 +485,7 @@ func TestHeadersGivenTwice(t *testing.T) {
 
 func TestListsPageAndFilter(t *testing.T) {
 	t.Parallel()
-	listsPageAndFilter(t, newBench(t))
-}
-
-func listsPageAndFilter(t *testing.T, b *bench) {
-	t.Helper()
+	b := newBench(t)
 	b.cluster()
 	for _, name := range []string{"a", "b", "c"} {
 		b.pool(name)
@@ -517,7 +532,7 @@ func TestWatchGoesOnFromARevision(t *testing.T) {
 	}
 	// An idle watch is open and says so.
 	r := b.request("GET", "/api/v1/watch", "")
-	response, err := b.client.Do(r)
+	response, err := b.client.Do(r.WithContext(prism.Direct(r.Context(), endless)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -542,11 +557,14 @@ func TestWatchGoesOnFromARevision(t *testing.T) {
 	expectError(t, b.do("GET", "/api/v1/watch", ""), http.StatusServiceUnavailable, "UNAVAILABLE", "again")
 }
 
+// endless is why watches go past the validating proxy.
+const endless = "server-sent events: the proxy reads an answer to its end before it passes it on, and a watch has none"
+
 // events reads so many events of a watch: their types, and the last id.
 func (b *bench) events(path, lastID string, count int) (types []string, last string) {
 	b.t.Helper()
 	r := b.request("GET", path, "", "Last-Event-ID: "+lastID)
-	ctx, cancel := context.WithCancel(r.Context())
+	ctx, cancel := context.WithCancel(prism.Direct(r.Context(), endless))
 	defer cancel()
 	response, err := b.client.Do(r.WithContext(ctx))
 	if err != nil {
@@ -587,7 +605,16 @@ func TestRequestIDs(t *testing.T) {
 
 func TestOperations(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	var stuck atomic.Bool
+	b := newBench(t, func(o *server.Options) {
+		o.Version, o.Commit = "v1.2.3", "abc"
+		o.Alive = func() error {
+			if stuck.Load() {
+				return errors.New("in the SQL")
+			}
+			return nil
+		}
+	})
 	for _, path := range []string{"/healthz", "/readyz", "/health", "/openapi.json", "/docs", "/docs/docs.js", "/docs/docs.css"} {
 		if got := b.do("GET", path, "", "X-User-Email: "); got.status != http.StatusOK || got.body == "" {
 			t.Errorf("%s: %d", path, got.status)
@@ -596,21 +623,55 @@ func TestOperations(t *testing.T) {
 	if got := b.do("HEAD", "/api/v1/nodepools", ""); got.status != http.StatusOK || got.body != "" {
 		t.Errorf("HEAD: %d %q", got.status, got.body)
 	}
-	if got := b.do("GET", "/metrics", "", "X-User-Email: "); got.status != http.StatusUnauthorized {
+	if got := b.malformed("GET", "/metrics", "", "X-User-Email: "); got.status != http.StatusUnauthorized {
 		t.Errorf("metrics for anybody: %d", got.status)
 	}
 	if got := b.do("GET", "/metrics", ""); !strings.Contains(got.body, `nodepools_http_requests_total{code="200",method="HEAD",route="/api/v1/nodepools"} 1`) {
 		t.Errorf("metrics: %s", got.body)
 	}
+	if got := b.do("GET", "/metrics", ""); !strings.Contains(got.body, `nodepools_build_info{commit="abc",goversion="go`) || !strings.Contains(got.body, `version="v1.2.3"} 1`) {
+		t.Errorf("the version in the metrics: %s", got.body)
+	}
 	if got := b.do("OPTIONS", "/api/v1/nodepools", "", "Origin: https://example.com"); got.header.Get("Access-Control-Allow-Origin") != "" {
 		t.Errorf("another site is let in: %v", got.header)
 	}
+	stuck.Store(true)
+	if got := b.do("GET", "/healthz", ""); got.status != http.StatusServiceUnavailable || got.body != "to be started anew\n" {
+		t.Errorf("stuck: %d %s", got.status, got.body)
+	}
+	stuck.Store(false)
 	b.server.Drain()
 	if got := b.do("GET", "/readyz", ""); got.status != http.StatusServiceUnavailable {
 		t.Errorf("ready while it ends: %d", got.status)
 	}
 	if got := b.do("GET", "/healthz", ""); got.status != http.StatusOK {
 		t.Errorf("dead while it ends: %d", got.status)
+	}
+}
+
+// TestReadinessAsksSeldom: many who ask whether the service is ready cost the database one question, and one who hangs up does not make it
+// unready for the others.
+func TestReadinessAsksSeldom(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int32
+	b := newBench(t, func(o *server.Options) {
+		o.Ready = func(ctx context.Context) error {
+			asked.Add(1)
+			return ctx.Err()
+		}
+	})
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	start := time.Now()
+	for _, ctx := range []context.Context{gone, t.Context(), t.Context(), t.Context()} {
+		out := httptest.NewRecorder()
+		b.server.ServeHTTP(out, httptest.NewRequestWithContext(ctx, http.MethodGet, "/readyz", nil))
+		if out.Code != http.StatusOK {
+			t.Errorf("%d %s", out.Code, out.Body)
+		}
+	}
+	if most := 1 + int32(time.Since(start)/(250*time.Millisecond)); asked.Load() > most {
+		t.Errorf("the database was asked %d times", asked.Load())
 	}
 }
 
@@ -631,6 +692,42 @@ func TestRateLimitIsEachUsersOwn(t *testing.T) {
 	}
 }
 
+// TestRateLimitOfTheUnknown: who is not known is bounded by the address, over REST and gRPC together, and holds up nobody who is known.
+func TestRateLimitOfTheUnknown(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, func(o *server.Options) { o.UnknownRate = server.Rate{PerSecond: 0.001, Burst: 3} })
+	for i, test := range []struct {
+		header string
+		status int
+	}{
+		{"X-User-Email: nobody", http.StatusUnauthorized},
+		{"Authorization: Bearer npt_guessed", http.StatusUnauthorized},
+		{"X-User-Email: user@example.com", http.StatusOK},
+		{"X-User-Email: nobody", http.StatusUnauthorized},
+		{"X-User-Email: nobody", http.StatusTooManyRequests},
+		{"Authorization: Bearer npt_guessed", http.StatusTooManyRequests},
+		{"X-User-Email: user@example.com", http.StatusOK},
+	} {
+		headers := []string{test.header}
+		if strings.HasPrefix(test.header, "Authorization") {
+			headers = append(headers, "X-User-Email: ")
+		}
+		got := b.do("GET", "/api/v1/nodepools", "", headers...)
+		if got.status != test.status || got.status == http.StatusTooManyRequests && got.header.Get("Retry-After") == "" {
+			t.Errorf("request %d, %s: %d %v %s", i, test.header, got.status, got.header, got.body)
+		}
+	}
+	connection := dial(t, strings.TrimPrefix(b.http.URL, "http://"), insecure.NewCredentials())
+	_, err := nodepoolsv1.NewNodePoolServiceClient(connection).ListNodePools(t.Context(), &nodepoolsv1.ListNodePoolsRequest{})
+	if status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("over gRPC: %v", err)
+	}
+	// What a probe of life asks is answered to everyone.
+	if got := b.do("GET", "/healthz", "", "X-User-Email: "); got.status != http.StatusOK {
+		t.Errorf("healthz: %d", got.status)
+	}
+}
+
 func TestDescriptionAndRoutesAgree(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -640,11 +737,14 @@ func TestDescriptionAndRoutesAgree(t *testing.T) {
 	}
 	served := 0
 	for path, item := range document.Paths.Map() {
-		for method := range item.Operations() {
+		for method, operation := range item.Operations() {
 			if path == "/api/v1/watch" {
 				continue // it would go on for ever, and has tests of its own
 			}
 			r := b.request(method, strings.NewReplacer("{id}", guidePool, "{cluster_id}", guideCluster, "{name}", "x").Replace(path), "")
+			if operation.RequestBody != nil {
+				r = r.WithContext(prism.Malformed(r.Context())) // there is none
+			}
 			got := b.send(r, "")
 			if strings.Contains(got.body, "Path not found") || got.status == http.StatusMethodNotAllowed || got.status >= http.StatusInternalServerError {
 				t.Errorf("%s %s: %d %s", method, path, got.status, got.body)

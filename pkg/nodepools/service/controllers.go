@@ -1,9 +1,13 @@
 package service
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
+	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/pkg/errors"
 	"google.golang.org/protobuf/proto"
@@ -44,16 +48,18 @@ func (s *Service) RegisterController(ctx context.Context, request *nodepoolsv1.R
 		}
 	}
 	slices.Sort(wanted.Platforms)
-	var affected []string
+	var affected []string // nil: none
 	result, err := answer(ctx, s, call{who.Name, "RegisterController", request, false}, func() *nodepoolsv1.Controller { return &nodepoolsv1.Controller{} },
 		func(c *change) (*nodepoolsv1.Controller, store.Key, error) {
 			var err error
-			affected, err = c.register(wanted)
+			if affected, err = c.register(wanted); err == nil && len(affected) > 0 {
+				affected, err = c.orAll(affected)
+			}
 			return toController(store.Controller{
 				Name: wanted.Name, Platforms: wanted.Platforms, Version: wanted.Version, Clusters: wanted.Clusters, LastSeen: c.at,
 			}), store.Key{}, err
 		})
-	if err != nil || len(affected) == 0 {
+	if err != nil || affected == nil {
 		return result, err
 	}
 	return result, s.reevaluateAll(ctx, affected)
@@ -186,10 +192,17 @@ func (s *Service) releaseFinalizers(ctx context.Context, name string) (bool, err
 	return released, nil
 }
 
-// reevaluateAll makes the status of all objects of some platforms (nil: of all) anew: they wait for other controllers than before.
+// reevaluateAll makes the status of all objects of some platforms (none given: of all) anew: they wait for other controllers than before.
 func (s *Service) reevaluateAll(ctx context.Context, platforms []string) error {
 	// What was registered is kept already, so this is done also when the client does not wait for it.
 	ctx = context.WithoutCancel(ctx)
+	controllers, err := s.store.Controllers(ctx)
+	if err != nil {
+		return s.outcome(ctx, err)
+	}
+	if len(platforms) == 0 {
+		platforms = nil
+	}
 	for _, kind := range []store.Kind{store.Cluster, store.NodePool} {
 		err := s.eachPage(ctx, store.Query{Kind: kind, Platforms: platforms, Limit: batch}, func(c *change, record store.Record) error {
 			o, err := decode(record)
@@ -202,7 +215,69 @@ func (s *Service) reevaluateAll(ctx context.Context, platforms []string) error {
 			return s.outcome(ctx, err)
 		}
 	}
-	return nil
+	return s.transact(ctx, actorService, func(c *change) error {
+		return c.tx.PutIdempotent(store.Idempotent{Actor: settledActor, Key: settledKey, Fingerprint: fingerprintOf(controllers), Expires: never})
+	})
+}
+
+// A controller is registered in one transaction, and the objects that wait for it are evaluated in many: a process may end in between. What
+// is kept under this name, which no caller has for its spaces, tells for which controllers all objects were evaluated.
+const (
+	settledActor = "what objects wait for"
+	settledKey   = "evaluated"
+)
+
+// never is later than all there is to expire.
+var never = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// fingerprintOf is a hash of what objects wait for: which controllers there are, and what for.
+func fingerprintOf(controllers []store.Controller) []byte {
+	hash := sha256.New()
+	for _, controller := range controllers { // by their names
+		platforms := slices.Sorted(slices.Values(controller.Platforms))
+		_, _ = fmt.Fprintf(hash, "%q %q %t\n", controller.Name, platforms, controller.Clusters)
+	}
+	return hash.Sum(nil)
+}
+
+// settled says whether all objects were evaluated for these controllers.
+func (c *change) settled(controllers []store.Controller) (bool, error) {
+	kept, err := c.tx.Idempotent(settledActor, settledKey)
+	if errors.Is(err, store.ErrNotFound) {
+		return len(controllers) == 0, nil
+	}
+	return bytes.Equal(kept.Fingerprint, fingerprintOf(controllers)), err
+}
+
+// orAll returns the platforms, or none, which stands for all, when what others registered before was not followed to its end.
+func (c *change) orAll(platforms []string) ([]string, error) {
+	before, err := c.allControllers() // read before this transaction wrote
+	if err != nil {
+		return nil, err
+	}
+	if settled, err := c.settled(before); err != nil || settled {
+		return platforms, err
+	}
+	return []string{}, nil
+}
+
+// settle evaluates all objects where a process that registered a controller, or forgot one, ended before it had.
+func (s *Service) settle(ctx context.Context) error {
+	controllers, err := s.store.Controllers(ctx)
+	if err != nil {
+		return err
+	}
+	settled := false
+	err = s.transact(ctx, actorService, func(c *change) (err error) {
+		if settled, err = c.settled(controllers); err != nil {
+			return err
+		}
+		return errDryRun // nothing was written
+	})
+	if err != nil || settled {
+		return err
+	}
+	return s.reevaluateAll(ctx, nil)
 }
 
 func toController(controller store.Controller) *nodepoolsv1.Controller {

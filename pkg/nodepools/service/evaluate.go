@@ -182,7 +182,7 @@ func (s *sweepClock) take(now time.Time, interval time.Duration) bool {
 const batch = 100
 
 // Tick does what time makes due: it evaluates deadlines, and at intervals enqueues again what this service provisions and what is not
-// finished, so that a lost job is no lost change. It is to be called every few seconds, in any number of processes.
+// finished, so that a lost job is no lost change, and ends what a process that died had begun (settle). It is to be called every few seconds, in any number of processes.
 func (s *Service) Tick(ctx context.Context) error {
 	now := s.now()
 	seen := map[store.Key]bool{}
@@ -203,10 +203,13 @@ func (s *Service) Tick(ctx context.Context) error {
 			break
 		}
 	}
-	if s.lastSweep.take(now, s.options.SweepInterval) {
-		return s.sweep(ctx)
+	if !s.lastSweep.take(now, s.options.SweepInterval) {
+		return nil
 	}
-	return nil
+	if err := s.settle(ctx); err != nil {
+		return errors.Wrap(err, "evaluate what waits for other controllers than before")
+	}
+	return s.sweep(ctx)
 }
 
 // sweep enqueues what this service provisions and has yet to work on.

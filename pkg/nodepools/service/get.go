@@ -37,13 +37,13 @@ func (s *Service) GetCluster(ctx context.Context, request *nodepoolsv1.GetCluste
 
 // RawNodePool reads a pool as JSON, and its revision.
 func (s *Service) RawNodePool(ctx context.Context, id string) (document []byte, revision int64, err error) {
-	record, err := s.get(ctx, store.NodePool, id)
+	record, err := s.find(ctx, store.NodePool, id, s.store.Document)
 	return record.Document, record.Revision, err
 }
 
 // RawCluster reads a cluster as JSON, and its revision.
 func (s *Service) RawCluster(ctx context.Context, id string) (document []byte, revision int64, err error) {
-	record, err := s.get(ctx, store.Cluster, id)
+	record, err := s.find(ctx, store.Cluster, id, s.store.Document)
 	return record.Document, record.Revision, err
 }
 
@@ -75,6 +75,11 @@ func (s *Service) GetClusterStatus(ctx context.Context, request *nodepoolsv1.Get
 
 // get reads an object that the caller sees.
 func (s *Service) get(ctx context.Context, kind store.Kind, id string) (store.Record, error) {
+	return s.find(ctx, kind, id, s.store.Get)
+}
+
+// find reads an object that the caller sees, or some of it.
+func (s *Service) find(ctx context.Context, kind store.Kind, id string, get func(context.Context, store.Key) (store.Record, error)) (store.Record, error) {
 	who, err := reader(ctx)
 	if err != nil {
 		return store.Record{}, err
@@ -82,7 +87,7 @@ func (s *Service) get(ctx context.Context, kind store.Kind, id string) (store.Re
 	if id, err = canonicalID("id", id); err != nil {
 		return store.Record{}, err
 	}
-	record, err := s.store.Get(ctx, store.Key{Kind: kind, ID: id})
+	record, err := get(ctx, store.Key{Kind: kind, ID: id})
 	if errors.Is(err, store.ErrNotFound) || err == nil && !sees(who, record) {
 		return store.Record{}, notFound(kind)
 	}

@@ -21,6 +21,8 @@ type recorder struct {
 	failure  error
 	// failEvent fails the next transaction when it writes its event.
 	failEvent bool
+	// failList fails lists, after the write that they follow.
+	failList bool
 }
 
 // recorded puts a recorder between a service and its store.
@@ -45,9 +47,19 @@ func (r *recorder) Get(ctx context.Context, key store.Key) (store.Record, error)
 	return r.Store.Get(ctx, key)
 }
 
+func (r *recorder) Document(ctx context.Context, key store.Key) (store.Record, error) {
+	if err := r.count(&r.reads); err != nil {
+		return store.Record{}, err
+	}
+	return r.Store.Document(ctx, key)
+}
+
 func (r *recorder) List(ctx context.Context, query store.Query) (store.Page, error) {
 	if err := r.count(&r.reads); err != nil {
 		return store.Page{}, err
+	}
+	if r.failList {
+		return store.Page{}, errors.New("the process ended")
 	}
 	return r.Store.List(ctx, query)
 }

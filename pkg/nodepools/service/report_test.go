@@ -1,14 +1,19 @@
 package service_test
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	nodepoolsv1 "github.com/plantonhq/project-planton/apis/org/project_planton/nodepools/v1"
+	"github.com/plantonhq/project-planton/pkg/nodepools/auth"
+	"github.com/plantonhq/project-planton/pkg/nodepools/service"
 )
 
 // TestGuideReport checks the report of the guide, as it is printed there.
@@ -112,5 +117,86 @@ func TestLastSeen(t *testing.T) {
 	list := must[*nodepoolsv1.ListControllersResponse](t, "list")(b.ListControllers(b.as(alice), &nodepoolsv1.ListControllersRequest{}))
 	if got := list.GetControllers(); len(got) != 1 || !got[0].GetLastSeen().AsTime().Equal(b.now()) {
 		t.Errorf("the controllers are %v", got)
+	}
+}
+
+// TestAuditOfReports: a controller that reports the same all the time fills no audit log; what it makes of a pool is there.
+func TestAuditOfReports(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.register("machines", "gcp")
+	pool := b.pool(alice, b.cluster(alice, "production", "gcp").GetId(), "workers")
+	report := func(condition, message string) {
+		t.Helper()
+		report := reportOf("machines", 1, condition)
+		report.Conditions[0].Message = message
+		must[*nodepoolsv1.NodePoolStatus](t, "report")(b.UpdateNodePoolStatus(b.as(controller), &nodepoolsv1.UpdateNodePoolStatusRequest{Id: pool.GetId(), Report: report}))
+	}
+	for i := range 100 {
+		report("Ready=False", fmt.Sprintf("%d of 2 nodes are ready", i/50))
+	}
+	report("Ready=True", "All nodes are ready")
+	if _, err := b.DeleteNodePool(b.as(alice), &nodepoolsv1.DeleteNodePoolRequest{Id: pool.GetId()}); err != nil {
+		t.Fatal(err)
+	}
+	report("Deleted=True", "No nodes are left")
+	log := must[*nodepoolsv1.ListAuditResponse](t, "audit")(b.ListAudit(b.as(root), &nodepoolsv1.ListAuditRequest{ObjectId: pool.GetId(), Limit: proto.Int32(100)}))
+	var actions []string
+	for _, entry := range log.GetEntries() {
+		actions = append(actions, entry.GetActor()+" "+entry.GetAction())
+	}
+	slices.Reverse(actions)
+	// None is ready, one is, all are, none is left.
+	want := []string{"alice@example.com create", "machines status", "machines status", "machines status", "alice@example.com delete", "machines delete"}
+	if !slices.Equal(actions, want) {
+		t.Errorf("the audit log has %q, want %q", actions, want)
+	}
+}
+
+// TestSecretsOfControllers: user data is shown to nobody, controllers included: what a controller gives to machines, it has of its own.
+func TestSecretsOfControllers(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	cluster := b.cluster(alice, "production", "aws")
+	pool := must[*nodepoolsv1.NodePool](t, "create")(b.create(alice, cluster.GetId(), "workers",
+		`{"platform": {"type": "aws", "aws": {"instanceType": "m5.xlarge", "userData": "hunter2"}}, "nodeCount": 1}`))
+	own := auth.Identity{Name: "robot", Role: auth.ControllerRole, Platforms: []string{"aws"}}
+	for _, who := range []auth.Identity{own, root} {
+		got := must[*nodepoolsv1.NodePool](t, "get")(b.GetNodePool(b.as(who), &nodepoolsv1.GetNodePoolRequest{Id: pool.GetId()}))
+		listed := must[*nodepoolsv1.ListNodePoolsResponse](t, "list")(b.ListNodePools(b.as(who), &nodepoolsv1.ListNodePoolsRequest{}))
+		for _, one := range []*nodepoolsv1.NodePool{got, listed.GetNodepools()[0]} {
+			if data := one.GetSpec().GetPlatform().GetAws().GetUserData(); data != service.Redacted {
+				t.Errorf("%s reads the user data %q", who.Name, data)
+			}
+		}
+		document, _, err := b.RawNodePool(b.as(who), pool.GetId())
+		if err != nil || strings.Contains(string(document), "hunter2") {
+			t.Errorf("%s reads %s (%v)", who.Name, document, err)
+		}
+	}
+}
+
+// TestDeletionWithoutControllers: what no controller registered for, nor reported about, is gone at once: there is nobody to wait for. One
+// report is enough to be waited for.
+func TestDeletionWithoutControllers(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	cluster := b.cluster(alice, "production", "gcp")
+	for reported, reason := range map[bool]string{false: "NOT_FOUND", true: ""} {
+		pool := b.pool(alice, cluster.GetId(), "workers")
+		if reported {
+			must[*nodepoolsv1.NodePoolStatus](t, "report")(b.report(pool.GetId(), "machines", 1, "Ready=False"))
+		}
+		if _, err := b.DeleteNodePool(b.as(alice), &nodepoolsv1.DeleteNodePoolRequest{Id: pool.GetId()}); err != nil {
+			t.Fatal(err)
+		}
+		_, err := b.GetNodePool(b.as(alice), &nodepoolsv1.GetNodePoolRequest{Id: pool.GetId()})
+		refused(t, fmt.Sprintf("get a deleted pool (reported about: %t)", reported), err, reason)
+		if got := b.eventTypes(pool.GetId()); reported == slices.Contains(got, "nodepool.deleted") {
+			t.Errorf("the events are %v (reported about: %t)", got, reported)
+		}
+		if reported {
+			must[*nodepoolsv1.NodePoolStatus](t, "report")(b.report(pool.GetId(), "machines", 1, "Deleted=True"))
+		}
 	}
 }

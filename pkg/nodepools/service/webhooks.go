@@ -57,9 +57,6 @@ func (s *Service) CreateWebhook(ctx context.Context, request *nodepoolsv1.Create
 			owned++
 		}
 	}
-	if owned >= maxWebhooks {
-		return nil, exceeded("webhooks", maxWebhooks, owned, 1)
-	}
 	id := uuid.NewString()
 	sealed, err := s.sealer.seal(webhookPlace(id), wanted.Secret)
 	if err != nil {
@@ -67,6 +64,9 @@ func (s *Service) CreateWebhook(ctx context.Context, request *nodepoolsv1.Create
 	}
 	return answer(ctx, s, call{who.Name, "CreateWebhook", request, false}, func() *nodepoolsv1.Webhook { return &nodepoolsv1.Webhook{} },
 		func(c *change) (*nodepoolsv1.Webhook, store.Key, error) {
+			if owned >= maxWebhooks {
+				return nil, store.Key{}, exceeded("webhooks", maxWebhooks, owned, 1)
+			}
 			webhook := store.Webhook{
 				ID: id, URL: wanted.Url, Owner: who.Name, Types: wanted.Types, Secret: []byte(sealed), All: who.Role == auth.Admin,
 				CreatedAt: c.at, Delivered: c.tx.Revision(),

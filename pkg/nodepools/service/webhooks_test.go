@@ -2,6 +2,7 @@ package service_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -97,6 +98,29 @@ func TestWebhooks(t *testing.T) {
 	private := newBench(t)
 	_, err = private.CreateWebhook(private.as(alice), &nodepoolsv1.CreateWebhookRequest{Webhook: &nodepoolsv1.Webhook{Url: "https://169.254.169.254/", Secret: secret}})
 	refused(t, "a private address", err, "VALIDATION_ERROR")
+}
+
+// TestWebhookLimit: an owner has 20 at most, and a repeat of a request that made one is no other one.
+func TestWebhookLimit(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	create := func(key string) (*nodepoolsv1.Webhook, error) {
+		return b.CreateWebhook(b.as(alice, service.Request{IdempotencyKey: key}), &nodepoolsv1.CreateWebhookRequest{
+			Webhook: &nodepoolsv1.Webhook{Url: "https://example.com/", Secret: "0123456789abcdef"},
+		})
+	}
+	var last *nodepoolsv1.Webhook
+	for i := range 20 {
+		last = must[*nodepoolsv1.Webhook](t, "create a webhook")(create(fmt.Sprint(i)))
+	}
+	if again := must[*nodepoolsv1.Webhook](t, "repeat the last one")(create("19")); again.GetId() != last.GetId() {
+		t.Errorf("the repeat made %v, and the first time %v", again, last)
+	}
+	_, err := create("20")
+	refused(t, "one more", err, "QUOTA_EXCEEDED")
+	if kept, err := b.store.Webhooks(t.Context()); err != nil || len(kept) != 20 {
+		t.Errorf("%d webhooks are kept (%v)", len(kept), err)
+	}
 }
 
 // TestPastEvents reads events and the audit log page by page.

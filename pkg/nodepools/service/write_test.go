@@ -2,10 +2,12 @@ package service_test
 
 import (
 	"context"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/pkg/errors"
 	"google.golang.org/protobuf/proto"
@@ -456,4 +458,50 @@ func TestForgottenController(t *testing.T) {
 	}
 	_, err := b.GetCluster(b.as(alice), &nodepoolsv1.GetClusterRequest{Id: cluster.GetId()})
 	refused(t, "get what waits for nobody", err, "NOT_FOUND")
+}
+
+// TestRegistrationThatIsCutOff: a process that ends between registering a controller and evaluating the pools that wait for it leaves no pool
+// Ready by what others said alone. The next process finds out, and so does the next registration, whatever it is for.
+func TestRegistrationThatIsCutOff(t *testing.T) {
+	t.Parallel()
+	var broken *recorder
+	b := newBench(t, recorded(&broken))
+	pool := b.pool(alice, b.cluster(alice, "production", "gcp").GetId(), "workers")
+	must[*nodepoolsv1.NodePoolStatus](t, "report")(b.report(pool.GetId(), "machines", 1, "Ready=True"))
+	cutOff := func(name string) {
+		t.Helper()
+		broken.failList = true
+		_, err := b.RegisterController(b.as(controller), &nodepoolsv1.RegisterControllerRequest{Name: name, Controller: &nodepoolsv1.Controller{Platforms: []string{"gcp"}}})
+		refused(t, "register, and end", err, "UNAVAILABLE")
+		broken.failList = false
+	}
+	cutOff("network")
+	b.phase(pool.GetId(), "Ready")
+	next, err := service.New(service.Options{Store: b.store, Now: b.now, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := next.Tick(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.phase(pool.GetId(), "Pending")
+	must[*nodepoolsv1.NodePoolStatus](t, "report")(b.report(pool.GetId(), "network", 1, "Ready=True"))
+	b.phase(pool.GetId(), "Ready")
+
+	cutOff("storage")
+	b.register("elsewhere", "aws")
+	b.phase(pool.GetId(), "Progressing")
+
+	// What was done to its end is not done again.
+	revision := must[int64](t, "revision")(b.store.Revision(t.Context()))
+	b.pass(time.Hour)
+	if err := next.Tick(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.phase(pool.GetId(), "Failed") // the deadline
+	b.pass(time.Hour)
+	before := must[int64](t, "revision")(b.store.Revision(t.Context()))
+	if err := next.Tick(t.Context()); err != nil || before == revision || before != must[int64](t, "revision")(b.store.Revision(t.Context())) {
+		t.Errorf("with nothing to do, something was written after revision %d (%v)", before, err)
+	}
 }

@@ -91,9 +91,33 @@ func (d *DB) commitAll() {
 	drained = true
 }
 
-// commitBatch runs a function and those that wait behind it, commits once, and tells all of them. A function that fails is
-// undone by itself.
+// commitBatch runs a function and those that wait behind it, and commits once. When the database refuses a statement, it is not known
+// whose it was: then each function runs again, in a transaction of its own.
 func (d *DB) commitBatch(first *request) {
+	rest := d.commitTogether(first, false)
+	defer func() {
+		for _, r := range rest { // one of them ended this goroutine
+			d.stats.failed.Add(1)
+			r.done <- errEnded
+		}
+	}()
+	for len(rest) > 0 {
+		r := rest[0]
+		rest = rest[1:]
+		d.commitTogether(r, true)
+	}
+}
+
+// carefulBatches is how many batches ask first, after one that had to run again: who makes what is there already mostly does so again.
+const carefulBatches = 100
+
+var errEnded = errors.New("a function of the batch ended its goroutine: it must return")
+
+// commitTogether runs a function, and those that wait behind it unless it is to be alone, commits once, and tells all of them. A function
+// that fails is undone by itself. Those that it returns were not told, as they have to run again, one by one.
+func (d *DB) commitTogether(first *request, alone bool) (again []*request) {
+	d.begun.Store(time.Now().UnixNano())
+	defer d.begun.Store(0)
 	// The callers' contexts end with their requests; a batch does not.
 	ctx := d.background
 	batch := []*request{first}
@@ -113,7 +137,7 @@ func (d *DB) commitBatch(first *request) {
 	transaction, state, err := d.backend.begin(ctx)
 	if err != nil {
 		fail(errors.Wrap(err, "begin a transaction"))
-		return
+		return nil
 	}
 	finished := false
 	defer func() {
@@ -121,54 +145,87 @@ func (d *DB) commitBatch(first *request) {
 			transaction.rollback()
 		}
 		if !answered {
-			fail(errors.New("a function of the batch ended its goroutine: it must return"))
+			fail(errEnded)
+			for _, r := range again {
+				d.stats.failed.Add(1)
+				r.done <- errEnded
+			}
 		}
 	}()
+	// broken ends a batch whose transaction is of no use any more.
+	broken := func(err error) []*request {
+		if alone || transaction.lost(err) {
+			fail(err)
+			return again
+		}
+		answered = true
+		d.careful = carefulBatches
+		return append(again, batch...)
+	}
 	begun := time.Now()
-	var jobs []job
-	changed := false
-	for i := 0; ; i++ {
-		tx := &tx{transaction: transaction, state: state}
+	known := d.knownAt(state.revision, transaction.pipelines())
+	known.optimistic = transaction.pipelines() && !alone && d.careful == 0
+	d.careful = max(0, d.careful-1)
+	var done []*tx
+	for {
+		i := len(batch) - 1
+		tx := &tx{transaction: transaction, state: state, known: known}
 		if batch[i].revised {
 			tx.state.revision++
 		}
 		answer, err := tx.run(batch[i])
 		if err != nil {
-			fail(errors.Wrap(err, "run a transaction"))
-			return
+			if alone && answer != nil {
+				answers[i] = answer
+			}
+			return broken(errors.Wrap(err, "run a transaction"))
 		}
-		if answers[i] = answer; answer == nil {
-			state, changed = tx.state, true
-			jobs = append(jobs, tx.jobs...)
+		switch answers[i] = answer; {
+		case answer == nil:
+			state = tx.state
+			done = append(done, tx)
+			transaction.push()
+		case tx.guessed:
+			// Its guess was never looked at, and it might have failed with another error.
+			again = append(again, batch[i])
+			batch, answers = batch[:i], answers[:i]
 		}
-		next := d.next(len(batch), begun)
+		if alone {
+			break
+		}
+		next := d.next(len(batch)+len(again), begun)
 		if next == nil {
 			break
 		}
 		batch, answers = append(batch, next), append(answers, nil)
 	}
-	if !changed {
+	if len(done) == 0 {
 		finished = true
 		transaction.rollback()
 		fail(nil)
-		return
+		return again
 	}
-	if len(jobs) > 0 {
-		if err := transaction.insert(jobs); err != nil {
-			fail(errors.Wrap(err, "add jobs"))
-			return
-		}
+	known.sendRows(transaction)
+	jobs, err := jobsOf(transaction, done)
+	if err == nil && len(jobs) > 0 {
+		err = errors.Wrap(transaction.insert(jobs), "add jobs")
 	}
+	if err != nil {
+		return broken(err)
+	}
+	unknown, err := transaction.commit(state)
 	finished = true
-	if unknown, err := transaction.commit(state); err != nil {
-		if unknown {
-			d.changes.poke()
-			err = errors.WithMessage(ErrUnknown, err.Error())
-		}
-		fail(errors.Wrap(err, "commit"))
-		return
+	switch {
+	case err != nil && unknown:
+		d.changes.poke()
+		fail(errors.Wrap(errors.WithMessage(ErrUnknown, err.Error()), "commit"))
+		return again
+	case err != nil:
+		return broken(errors.Wrap(err, "commit"))
 	}
 	answered = true
+	known.revision, known.rows = state.revision, nil
+	d.known = known
 	d.stats.batches.Add(1)
 	d.changes.reached(state.revision)
 	for i, r := range batch {
@@ -177,6 +234,29 @@ func (d *DB) commitBatch(first *request) {
 		}
 		r.done <- answers[i]
 	}
+	return again
+}
+
+// jobsOf are the jobs that transactions asked for. Those whose object was removed meanwhile are left out, which would find out by
+// themselves that there is nothing to work on.
+func jobsOf(transaction transaction, done []*tx) (jobs []job, err error) {
+	for _, tx := range done {
+		if tx.enqueued {
+			// The database says whether a job is to be given out.
+			if err := transaction.flush(); err != nil {
+				return nil, err
+			}
+			break
+		}
+	}
+	for _, tx := range done {
+		for _, job := range tx.jobs {
+			if !tx.removed[job.key()] {
+				jobs = append(jobs, job)
+			}
+		}
+	}
+	return jobs, nil
 }
 
 // next is the request that a batch takes in, nil when it is to commit.
@@ -204,10 +284,8 @@ func (d *DB) next(taken int, begun time.Time) *request {
 	}
 }
 
-// run runs the function of a request between savepoints. The answer is the function's; the error is one of the transaction,
-// which fails all of the batch.
+// run runs the function of a request. The answer is the function's; the error is one of the transaction, which is of no use after it.
 func (t *tx) run(r *request) (answer, err error) {
-	t.transaction.send(nil, "SAVEPOINT one")
 	func() {
 		defer func() {
 			if r.panicked = recover(); r.panicked != nil {
@@ -218,11 +296,16 @@ func (t *tx) run(r *request) (answer, err error) {
 		answer = r.function(t)
 	}()
 	if answer == nil {
-		answer = t.transaction.flush()
+		// What is sent is waited for with what follows it.
+		t.spill()
+		if t.saved {
+			t.transaction.send(nil, "RELEASE SAVEPOINT one")
+		}
+		t.known.forget(t)
+		return nil, t.failed
 	}
-	if answer == nil {
-		t.transaction.send(nil, "RELEASE SAVEPOINT one")
-		return nil, nil
+	if !t.saved || t.failed != nil {
+		return answer, t.failed // nothing was sent, or nothing can be saved
 	}
 	// Statements that were sent and not waited for may have failed too; they are undone with the others.
 	_ = t.transaction.flush()

@@ -204,7 +204,7 @@ func TestKilledPostgres(t *testing.T) {
 	}
 	db := open(t, address, store.Options{Poll: 50 * time.Millisecond})
 	var mutex sync.Mutex
-	wrote, unknown, failed := map[string]bool{}, map[string]bool{}, 0
+	wrote, unknown, failed := map[string]bool{}, map[string]bool{}, map[string]error{}
 	var wait sync.WaitGroup
 	stop := make(chan struct{})
 	for writer := range 8 {
@@ -224,7 +224,7 @@ func TestKilledPostgres(t *testing.T) {
 				case errors.Is(err, store.ErrUnknown):
 					unknown[id] = true
 				default:
-					failed++
+					failed[id] = err
 				}
 				mutex.Unlock()
 				if err != nil {
@@ -250,9 +250,9 @@ func TestKilledPostgres(t *testing.T) {
 	until(func() bool { return len(wrote) > 50 })
 	server.Kill()
 	mutex.Lock()
-	before := failed
+	before := len(failed)
 	mutex.Unlock()
-	until(func() bool { return failed > before })
+	until(func() bool { return len(failed) > before })
 	if _, err := db.Get(ctx, pool("0-0")); err == nil || errors.Is(err, store.ErrNotFound) {
 		t.Errorf("a read without a server: %v; it must be a failure, not an answer", err)
 	}
@@ -275,7 +275,7 @@ func TestKilledPostgres(t *testing.T) {
 	for _, record := range page.Records {
 		there[record.ID] = true
 		if !wrote[record.ID] && !unknown[record.ID] {
-			t.Errorf("%s is there, and its writer was told that it is not", record.ID)
+			t.Errorf("%s is there, and its writer was told that it is not: %v", record.ID, failed[record.ID])
 		}
 	}
 	for id := range wrote {
@@ -283,7 +283,7 @@ func TestKilledPostgres(t *testing.T) {
 			t.Errorf("%s was acknowledged and is gone", id)
 		}
 	}
-	t.Logf("%d acknowledged, %d not known, %d failed", len(wrote), len(unknown), failed)
+	t.Logf("%d acknowledged, %d not known, %d failed", len(wrote), len(unknown), len(failed))
 	if page.Revision != int64(page.Total) {
 		t.Errorf("%d objects at revision %d", page.Total, page.Revision)
 	}

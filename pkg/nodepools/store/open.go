@@ -77,7 +77,14 @@ type DB struct {
 
 	changes *changes
 	totals  totals
-	stats   struct{ batches, transactions, failed atomic.Int64 }
+	lists   lists
+	lookups map[Kind]*lookups
+	// known is what the last batch read, careful for how many batches to ask before objects are made; for the goroutine that commits.
+	known   *known
+	careful int
+	// begun is when the batch began that is being committed, in nanoseconds since 1970; 0 when none is.
+	begun atomic.Int64
+	stats struct{ batches, transactions, failed atomic.Int64 }
 
 	background context.Context
 	stop       context.CancelFunc
@@ -113,6 +120,8 @@ func Open(ctx context.Context, address string, options Options) (*DB, error) {
 		options: options, backend: backend,
 		requests: make(chan *request, 4*options.Batch), done: make(chan struct{}),
 		changes: newChanges(revision),
+		lists:   lists{running: map[string]*reading{}},
+		lookups: map[Kind]*lookups{NodePool: {}, Cluster: {}},
 	}
 	d.background, d.stop = context.WithCancel(context.Background())
 	d.running.Go(d.listen)
@@ -175,6 +184,16 @@ func (d *DB) Ping(ctx context.Context) error {
 	return err
 }
 
+// Stuck is for how long the transactions that are being committed have been at it; 0 when none are. A database that is away fails them
+// after a while. Where they stay for minutes, only another process helps.
+func (d *DB) Stuck() time.Duration {
+	begun := d.begun.Load()
+	if begun == 0 {
+		return 0
+	}
+	return max(time.Since(time.Unix(0, begun)), 1)
+}
+
 // Close waits for the transactions that were begun, fails those that were not with ErrClosed, and closes the database. End what
 // Work does first.
 func (d *DB) Close() error {
@@ -214,6 +233,8 @@ type backend interface {
 	start(ctx context.Context) (int64, error)
 	// query runs a statement outside of a transaction and calls each for every row.
 	query(ctx context.Context, statement string, arguments []any, each func(scan scan) error) error
+	// documents reads what Document returns of several objects.
+	documents(ctx context.Context, kind Kind, ids []string, each func(scan scan) error) error
 	// begin begins the transaction of a batch. It reads the state and keeps other processes from doing so until its end.
 	begin(ctx context.Context) (transaction, state, error)
 	// listen calls heard for revisions that other processes tell of, until the context ends. It may do nothing.
@@ -239,10 +260,16 @@ type transaction interface {
 	query(statement string, arguments []any, each func(scan scan) error) error
 	// send runs a statement now or later. Its error is returned by the next query or flush.
 	send(each func(scan scan) error, statement string, arguments ...any)
+	// push has the database begin with what was sent, while the caller does something else.
+	push()
 	// flush waits for what was sent.
 	flush() error
 	// insert adds jobs.
 	insert(jobs []job) error
+	// pipelines says that statements which are sent together cost less than each by itself.
+	pipelines() bool
+	// lost says that an error is not that of a statement: the database is not there.
+	lost(err error) bool
 	// commit ends the transaction, keeping the state. When it fails, unknown says that it may have been written all the same.
 	commit(state state) (unknown bool, err error)
 	rollback()

@@ -31,6 +31,8 @@ type postgres struct {
 	options         Options
 	writer, readers *pgxpool.Pool
 	river           *river.Client[pgx.Tx]
+	// planned is how many objects there had been when the statements of the writer were planned; for the goroutine that commits.
+	planned int64
 }
 
 func openPostgres(ctx context.Context, address string, options Options) (*postgres, error) {
@@ -148,12 +150,18 @@ func (p *postgres) begin(ctx context.Context) (transaction, state, error) {
 
 func (p *postgres) tryBegin(ctx context.Context) (transaction, state, error) {
 	ctx, cancel := context.WithTimeout(ctx, batchTimeout)
-	begun, err := p.writer.Begin(ctx)
+	connection, err := p.writer.Acquire(ctx)
 	if err != nil {
 		cancel()
 		return nil, state{}, err
 	}
-	t := &postgresTransaction{postgres: p, tx: begun, ctx: ctx, cancel: cancel}
+	begun, err := connection.Conn().Begin(ctx)
+	if err != nil {
+		connection.Release()
+		cancel()
+		return nil, state{}, err
+	}
+	t := &postgresTransaction{postgres: p, connection: connection, tx: begun, ctx: ctx, cancel: cancel}
 	var found state
 	var last, now int64
 	t.send(func(scan scan) error { return scan(&found.revision, &found.sequence, &last) }, `SELECT revision, sequence, time FROM state FOR UPDATE`)
@@ -164,6 +172,11 @@ func (p *postgres) tryBegin(ctx context.Context) (transaction, state, error) {
 		return nil, state{}, err
 	}
 	found.now = instant(max(now, last))
+	if found.sequence > 2*p.planned+64 {
+		// How a statement is best run with a few rows is not how it is with many; the server itself notices after a minute.
+		p.planned = found.sequence
+		t.send(nil, `DISCARD PLANS`)
+	}
 	return t, found, nil
 }
 
@@ -218,20 +231,20 @@ func (p *postgres) close() error {
 
 // postgresTransaction sends statements together with the next one whose answer is needed: a round trip costs more than they do.
 type postgresTransaction struct {
-	postgres *postgres
-	tx       pgx.Tx
-	ctx      context.Context
-	cancel   context.CancelFunc
-	sent     []sent
-}
-
-type sent struct {
-	statement string
-	arguments []any
-	each      func(scan scan) error
+	postgres   *postgres
+	connection *pgxpool.Conn
+	tx         pgx.Tx
+	ctx        context.Context
+	cancel     context.CancelFunc
+	sent       []sent
+	// pushed is there while the connection is busy with what was pushed, and gets its error.
+	pushed chan error
 }
 
 func (t *postgresTransaction) query(statement string, arguments []any, each func(scan scan) error) error {
+	if err := t.wait(); err != nil {
+		return err
+	}
 	if len(t.sent) == 0 {
 		rows, err := t.tx.Query(t.ctx, dollars(statement), arguments...)
 		if err != nil {
@@ -247,26 +260,59 @@ func (t *postgresTransaction) send(each func(scan scan) error, statement string,
 	t.sent = append(t.sent, sent{dollars(statement), arguments, each})
 }
 
-func (t *postgresTransaction) flush() (err error) {
-	if len(t.sent) == 0 {
+// push sends what there is, unless the connection is still busy with what was pushed before.
+func (t *postgresTransaction) push() {
+	if t.pushed != nil && len(t.pushed) == 0 || len(t.sent) == 0 || t.wait() != nil {
+		return
+	}
+	sent, pushed := t.sent, make(chan error, 1)
+	t.sent, t.pushed = nil, pushed
+	go func() { pushed <- t.sendBatch(sent) }()
+}
+
+// wait waits for what was pushed. Its error stays: the transaction is of no use after it.
+func (t *postgresTransaction) wait() error {
+	if t.pushed == nil {
 		return nil
 	}
+	err := <-t.pushed
+	if err != nil {
+		t.pushed <- err
+		return err
+	}
+	t.pushed = nil
+	return nil
+}
+
+func (t *postgresTransaction) flush() error {
+	if err := t.wait(); err != nil || len(t.sent) == 0 {
+		return err
+	}
+	sent := t.sent
+	t.sent = nil
+	return t.sendBatch(sent)
+}
+
+func (t *postgresTransaction) sendBatch(sent []sent) (err error) {
 	batch := &pgx.Batch{}
-	for _, s := range t.sent {
+	for _, s := range sent {
 		batch.Queue(s.statement, s.arguments...)
 	}
 	results := t.tx.SendBatch(t.ctx, batch)
 	defer func() {
-		t.sent = t.sent[:0]
 		if closed := results.Close(); err == nil {
 			err = closed
 		}
 		err = errors.Wrap(err, "write to the database")
 	}()
-	for _, s := range t.sent {
+	for _, s := range sent {
 		if s.each == nil {
-			if _, err := results.Exec(); err != nil {
+			tag, err := results.Exec()
+			if err != nil {
 				return err
+			}
+			if s.statement == commitStatement && tag.String() != commitStatement {
+				return pgx.ErrTxCommitRollback // the server's answer to a commit of what it has undone already
 			}
 			continue
 		}
@@ -281,6 +327,10 @@ func (t *postgresTransaction) flush() (err error) {
 	return nil
 }
 
+func (t *postgresTransaction) pipelines() bool { return true }
+
+func (t *postgresTransaction) lost(err error) bool { return isLost(err) }
+
 func (t *postgresTransaction) insert(jobs []job) error {
 	if err := t.flush(); err != nil {
 		return err
@@ -289,25 +339,33 @@ func (t *postgresTransaction) insert(jobs []job) error {
 	return err
 }
 
+const commitStatement = "COMMIT"
+
 func (t *postgresTransaction) commit(state state) (unknown bool, err error) {
-	defer t.cancel()
 	t.send(nil, `UPDATE state SET revision = ?1, sequence = ?2, time = ?3`, state.revision, state.sequence, micros(state.now))
 	t.send(nil, `SELECT pg_notify(?1, ?2)`, channel, strconv.FormatInt(state.revision, 10))
-	if err := t.flush(); err != nil {
-		t.rollback()
-		return false, err
-	}
-	err = t.tx.Commit(t.ctx)
-	if err == nil {
+	// With what was sent before, so that all of it is one round trip: where one fails, the server does not come to this.
+	t.send(nil, commitStatement)
+	if err = t.flush(); err == nil {
+		t.connection.Release()
+		t.cancel()
 		return false, nil
 	}
-	// An answer of the server says that it did not commit, and so does a request that was never sent.
+	t.rollback()
+	return !isRefused(err), err
+}
+
+// isRefused says whether the server itself said that it did not commit. Anything else may be the loss of its answer: the server
+// ends sessions with FATAL at any moment, and the driver calls errors safe to retry whose request the server did get.
+func isRefused(err error) bool {
 	var answer *pgconn.PgError
-	return !errors.Is(err, pgx.ErrTxCommitRollback) && !errors.As(err, &answer) && !pgconn.SafeToRetry(err), err
+	return errors.Is(err, pgx.ErrTxCommitRollback) || errors.As(err, &answer) && answer.SeverityUnlocalized == "ERROR"
 }
 
 func (t *postgresTransaction) rollback() {
 	defer t.cancel()
+	defer t.connection.Release()
+	_ = t.wait()
 	_ = t.tx.Rollback(t.ctx) // a connection that cannot is closed, which rolls back
 }
 

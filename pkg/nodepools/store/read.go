@@ -94,8 +94,8 @@ func (t *totals) keep(filter string, found total) {
 	}
 }
 
-// List reads a page of objects. A limit of 0 is none; the total is that of all pages. See Store.
-func (d *DB) List(ctx context.Context, query Query) (Page, error) {
+// list reads a page of objects.
+func (d *DB) list(ctx context.Context, query Query) (Page, error) {
 	filter := filterOf(query)
 	where, key := filter.String(), filter.key()
 	page := filter.page(query)

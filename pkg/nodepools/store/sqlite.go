@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/pkg/errors"
@@ -22,8 +24,21 @@ type sqlite struct {
 	path            string
 	options         Options
 	writer, readers *sql.DB
-	river           *river.Client[*sql.Tx]
+	// mover moves what was committed from the log into the file.
+	mover *sql.DB
+	river *river.Client[*sql.Tx]
+	// committed says that there is something to move.
+	committed atomic.Bool
 }
+
+const (
+	// moveInterval is how often the log is moved into the file, beside the writer. Moving takes longer than a commit, which those who write
+	// would wait for.
+	moveInterval = 200 * time.Millisecond
+	// maxLog is the size of the log in pages of 4 KiB with which the writer sees to it itself: while it always adds to the log, nobody else can
+	// begin it anew. Then nearly all of it was moved already.
+	maxLog = 16384
+)
 
 func openSQLite(path string, options Options) (*sqlite, error) {
 	path, err := filepath.Abs(path)
@@ -50,6 +65,11 @@ func openSQLite(path string, options Options) (*sqlite, error) {
 		_ = s.writer.Close()
 		return nil, err
 	}
+	if s.mover, err = openFile(path, false, 1); err != nil {
+		_ = s.writer.Close()
+		_ = s.readers.Close()
+		return nil, err
+	}
 	return s, nil
 }
 
@@ -58,6 +78,7 @@ func openFile(path string, readOnly bool, connections int) (*sql.DB, error) {
 	values := url.Values{"_pragma": {
 		"busy_timeout(10000)", // other processes
 		"journal_mode(WAL)", "synchronous(FULL)", "cache_size(-8192)", "temp_store(MEMORY)", "trusted_schema(0)",
+		"wal_autocheckpoint(" + strconv.Itoa(maxLog) + ")",
 	}}
 	if readOnly {
 		values.Add("_pragma", "query_only(1)")
@@ -123,14 +144,31 @@ func (s *sqlite) begin(context.Context) (transaction, state, error) {
 	return t, found, nil
 }
 
-// listen does nothing: others who write to the file tell nobody, and asking finds it.
-func (s *sqlite) listen(context.Context, func(int64)) {}
+// listen hears of nothing: others who write to the file tell nobody, and asking finds it. It moves the log into the file.
+func (s *sqlite) listen(ctx context.Context, _ func(int64)) {
+	ticker := time.NewTicker(moveInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		if !s.committed.Swap(false) {
+			continue
+		}
+		if _, err := s.mover.ExecContext(background, `PRAGMA wal_checkpoint(PASSIVE)`); err != nil {
+			s.options.Logger.Warn("the log of the database is not moved into its file; it is tried again", "error", err)
+		}
+	}
+}
 
-func (s *sqlite) close() error {
+func (s *sqlite) close() (err error) {
 	// Closing the last connection moves the log into the file.
-	err := s.readers.Close()
-	if err := s.writer.Close(); err != nil {
-		return errors.Wrap(err, "close the database")
+	for _, db := range []*sql.DB{s.mover, s.readers, s.writer} {
+		if closed := db.Close(); err == nil {
+			err = closed
+		}
 	}
 	return errors.Wrap(err, "close the database")
 }
@@ -163,11 +201,17 @@ func (t *sqliteTransaction) send(each func(scan scan) error, text string, argume
 	t.failed = errors.Wrap(err, "write to the database")
 }
 
+func (t *sqliteTransaction) push() {}
+
 func (t *sqliteTransaction) flush() error {
 	failed := t.failed
 	t.failed = nil
 	return failed
 }
+
+func (t *sqliteTransaction) pipelines() bool { return false }
+
+func (t *sqliteTransaction) lost(error) bool { return false }
 
 func (t *sqliteTransaction) insert(jobs []job) error {
 	if err := t.flush(); err != nil {
@@ -187,6 +231,7 @@ func (t *sqliteTransaction) commit(state state) (unknown bool, err error) {
 	if err := t.tx.Commit(); err != nil {
 		return false, err
 	}
+	t.sqlite.committed.Store(true)
 	return false, nil
 }
 

@@ -187,6 +187,8 @@ type AuditQuery struct {
 type Store interface {
 	// Get reads an object, or returns ErrNotFound.
 	Get(ctx context.Context, key Key) (Record, error)
+	// Document reads an object as Get does, and leaves all but Key, ClusterID, Owner, Platform, Revision and Document empty.
+	Document(ctx context.Context, key Key) (Record, error)
 	// List reads a page of objects.
 	List(ctx context.Context, query Query) (Page, error)
 	// Reports reads what controllers reported about an object, by their names.

@@ -20,7 +20,29 @@ type tx struct {
 	events      int64
 	entries     int64
 	jobs        []job
+	enqueued    bool
+	removed     map[Key]bool
 	ended       bool
+
+	known *known
+	// pending are statements that were not sent: a function that fails has nothing to undo then.
+	pending []sent
+	// saved says that there is a savepoint, as statements were sent.
+	saved bool
+	// written are the objects that this transaction wrote, or wrote reports of.
+	written          map[Key]bool
+	wroteControllers bool
+	// guessed says that an object is made without having asked whether it can be.
+	guessed bool
+	// failed is the error of a statement: without a savepoint, the transaction of all is of no use after it.
+	failed error
+}
+
+// sent is a statement that is sent later.
+type sent struct {
+	statement string
+	arguments []any
+	each      func(scan scan) error
 }
 
 var _ Tx = (*tx)(nil)
@@ -35,6 +57,8 @@ const (
 	createStatement = `SELECT (SELECT count(*) FROM objects WHERE kind = ?1 AND id = ?2) + ` +
 		`(SELECT count(*) FROM tombstones WHERE kind = ?1 AND id = ?2), ` +
 		`(SELECT count(*) FROM objects WHERE kind = ?1 AND scope = ?3 AND name = ?4)`
+	// guardStatement fails when the id was used: it divides by zero. Of ids and names that are in use, the indexes take care.
+	guardStatement  = `SELECT 1 / (1 - (SELECT count(*) FROM tombstones WHERE kind = ?1 AND id = ?2))`
 	updateStatement = `SELECT o.sequence, o.revision, o.labels, ` +
 		`(SELECT count(*) FROM objects n WHERE n.kind = ?1 AND n.scope = ?3 AND n.name = ?4 AND n.id <> ?2) ` +
 		`FROM objects o WHERE o.kind = ?1 AND o.id = ?2`
@@ -78,40 +102,130 @@ func (t *tx) Revision() int64 { return t.state.revision }
 // Now is the time of the transaction. See Tx.
 func (t *tx) Now() time.Time { return t.state.now }
 
-// query reads, unless the function has ended: a Tx that is kept would read and write in the transaction of another.
+var errTxEnded = errors.New("the transaction has ended: a Tx is for its function only")
+
+// query runs a statement that may write, unless the function has ended: a Tx that is kept would read and write in the transaction of
+// another.
 func (t *tx) query(statement string, arguments []any, each func(scan scan) error) error {
 	if t.ended {
-		return errors.New("the transaction has ended: a Tx is for its function only")
+		return errTxEnded
 	}
-	return t.transaction.query(statement, arguments, each)
+	t.save()
+	t.spill()
+	err := t.transaction.query(statement, arguments, each)
+	if err != nil && t.guessed {
+		t.failed = err // it may be what the guess was wrong about
+	}
+	return err
+}
+
+// read runs a statement that does not write.
+func (t *tx) read(statement string, arguments []any, each func(scan scan) error) error {
+	if len(t.pending) > 0 {
+		return t.query(statement, arguments, each)
+	}
+	return t.readBeside(statement, arguments, each)
+}
+
+// readBeside runs a statement that reads nothing of what waits to be sent.
+func (t *tx) readBeside(statement string, arguments []any, each func(scan scan) error) error {
+	if t.ended {
+		return errTxEnded
+	}
+	err := t.transaction.query(statement, arguments, each)
+	if err != nil && (!t.saved || t.guessed) {
+		t.failed = err
+	}
+	return err
+}
+
+// save has what follows be undone when the function fails.
+func (t *tx) save() {
+	if !t.saved {
+		t.saved = true
+		t.transaction.send(nil, "SAVEPOINT one")
+	}
+}
+
+// spill sends what waits.
+func (t *tx) spill() {
+	for _, s := range t.pending {
+		// Rows of these tables are read by nobody before the end of the batch.
+		if rows := t.known.rows[s.statement]; rows != nil && !t.saved {
+			rows.add(s.arguments)
+			continue
+		}
+		t.transaction.send(s.each, s.statement, s.arguments...)
+	}
+	t.pending = nil
 }
 
 func (t *tx) send(statement string, arguments ...any) error {
+	return t.sendAnd(nil, statement, arguments...)
+}
+
+func (t *tx) sendAnd(each func(scan scan) error, statement string, arguments ...any) error {
 	if t.ended {
-		return errors.New("the transaction has ended: a Tx is for its function only")
+		return errTxEnded
 	}
-	t.transaction.send(nil, statement, arguments...)
+	t.pending = append(t.pending, sent{statement, arguments, each})
 	return nil
+}
+
+// writes notes that an object is written.
+func (t *tx) writes(key Key) {
+	if t.written == nil {
+		t.written = map[Key]bool{}
+	}
+	t.written[key] = true
 }
 
 // Get reads an object. See Tx.
 func (t *tx) Get(key Key) (Record, error) {
-	return one(getStatement, []any{string(key.Kind), key.ID}, scanRecord, t.query)
+	arguments := []any{string(key.Kind), key.ID}
+	if t.written[key] {
+		return one(getStatement, arguments, scanRecord, t.read)
+	}
+	if t.ended {
+		return Record{}, errTxEnded
+	}
+	if record, ok := t.known.record(key); ok {
+		return record, nil
+	}
+	var reports []Report
+	ahead := key.Kind == NodePool && t.transaction.pipelines()
+	if ahead {
+		// Who reads a pool mostly reads what was reported about it next.
+		t.transaction.send(func(scan scan) error {
+			report, err := scanReport(scan)
+			reports = append(reports, report)
+			return err
+		}, reportsStatement, arguments...)
+	}
+	record, err := one(getStatement, arguments, scanRecord, t.readBeside)
+	if err == nil {
+		t.known.records[key] = record
+		if ahead {
+			t.known.reports[key] = sorted(reports)
+		}
+		record.Labels = maps.Clone(record.Labels)
+	}
+	return record, err
 }
 
 // Pools reads the pools of a cluster. See Tx.
 func (t *tx) Pools(clusterID string) ([]Record, error) {
-	return all(poolsStatement, []any{string(NodePool), clusterID}, scanRecord, t.query)
+	return all(poolsStatement, []any{string(NodePool), clusterID}, scanRecord, t.read)
 }
 
 // CountOwned counts the objects of an owner. See Tx.
 func (t *tx) CountOwned(kind Kind, owner string) (int, error) {
-	return one(countStatement, []any{string(kind), owner}, scanInt, t.query)
+	return one(countStatement, []any{string(kind), owner}, scanInt, t.read)
 }
 
 // NodesOwned sums the nodes of an owner. See Tx.
 func (t *tx) NodesOwned(owner string) (int, error) {
-	return one(`SELECT CAST(coalesce(sum(nodes), 0) AS BIGINT) FROM objects WHERE owner = ?1 AND kind IN ('nodepool', 'cluster')`, []any{owner}, scanInt, t.query)
+	return one(`SELECT CAST(coalesce(sum(nodes), 0) AS BIGINT) FROM objects WHERE owner = ?1 AND kind IN ('nodepool', 'cluster')`, []any{owner}, scanInt, t.read)
 }
 
 // Put writes an object. A Record without a Sequence is a new one; one with it was read before, in this very transaction, so that
@@ -134,24 +248,22 @@ func (t *tx) Put(record Record) error {
 	statement, relabel := updateObject, false
 	if record.Sequence == 0 {
 		statement, relabel = insertObject, len(record.Labels) > 0
-		var ids, names int
-		err := t.query(createStatement, []any{string(record.Kind), record.ID, scope, record.Name}, func(scan scan) error { return scan(&ids, &names) })
-		switch {
-		case err != nil:
-			return errors.Wrap(err, "look for the object")
-		case ids > 0:
-			return ErrIDTaken
-		case names > 0:
-			return ErrNameTaken
+		if err := t.checkNew(record, scope); err != nil {
+			return err
 		}
 		t.state.sequence++
 		record.Sequence = t.state.sequence
+	} else if before, ok := t.known.records[record.Key]; ok && !t.written[record.Key] && before.Name == record.Name && before.ClusterID == record.ClusterID && before.Owner == record.Owner {
+		if err := checkRead(record, before.Sequence, before.Revision, t.state.revision); err != nil {
+			return err
+		}
+		relabel = !maps.Equal(before.Labels, record.Labels)
 	} else {
 		var sequence, revision int64
 		var before string
 		var names int
 		found := false
-		err := t.query(updateStatement, []any{string(record.Kind), record.ID, scope, record.Name}, func(scan scan) error {
+		err := t.read(updateStatement, []any{string(record.Kind), record.ID, scope, record.Name}, func(scan scan) error {
 			found = true
 			return scan(&sequence, &revision, &before, &names)
 		})
@@ -160,13 +272,18 @@ func (t *tx) Put(record Record) error {
 			return errors.Wrap(err, "look for the object")
 		case !found:
 			return ErrNotFound
-		case sequence != record.Sequence, revision != record.Revision && revision != t.state.revision:
-			return errors.Errorf("the %s was read before the transaction that writes it: revision %d, now %d", record.Kind, record.Revision, revision)
 		case names > 0:
-			return ErrNameTaken
+			err = ErrNameTaken
+		}
+		if read := checkRead(record, sequence, revision, t.state.revision); read != nil {
+			return read
+		}
+		if err != nil {
+			return err
 		}
 		relabel = before != string(labels)
 	}
+	t.writes(record.Key)
 	err = t.send(statement, string(record.Kind), record.ID, record.Name, record.ClusterID, record.Owner, record.Platform, record.Phase,
 		record.Health, int64(record.Generation), int64(record.ObservedGeneration), t.state.revision, record.Sequence, int64(record.Nodes), string(labels),
 		record.Deleting, record.NeedsReconcile, micros(record.Due), bytes(record.Message), bytes(record.Document), scope)
@@ -186,8 +303,41 @@ func (t *tx) Put(record Record) error {
 	return nil
 }
 
+// checkNew says whether an object can be made.
+func (t *tx) checkNew(record Record, scope string) error {
+	if t.known.optimistic && len(t.written) == 0 && !t.saved {
+		// Nearly always it can. The database refuses it where not, and all of the batch runs again, with the question asked first.
+		t.guessed = true
+		return t.send(guardStatement, string(record.Kind), record.ID)
+	}
+	read := t.read
+	if len(t.written) == 0 {
+		read = t.readBeside
+	}
+	var ids, names int
+	err := read(createStatement, []any{string(record.Kind), record.ID, scope, record.Name}, func(scan scan) error { return scan(&ids, &names) })
+	switch {
+	case err != nil:
+		return errors.Wrap(err, "look for the object")
+	case ids > 0:
+		return ErrIDTaken
+	case names > 0:
+		return ErrNameTaken
+	}
+	return nil
+}
+
+// checkRead says whether a record that is written was read in the transaction that writes it.
+func checkRead(record Record, sequence, revision, own int64) error {
+	if sequence == record.Sequence && (revision == record.Revision || revision == own) {
+		return nil
+	}
+	return errors.Errorf("the %s was read before the transaction that writes it: revision %d, now %d", record.Kind, record.Revision, revision)
+}
+
 // Remove removes an object. See Tx.
 func (t *tx) Remove(key Key) error {
+	t.writes(key)
 	sequence, err := one(`DELETE FROM objects WHERE kind = ?1 AND id = ?2 RETURNING sequence`, []any{string(key.Kind), key.ID}, scanInt64, t.query)
 	if err != nil {
 		return err
@@ -204,25 +354,48 @@ func (t *tx) Remove(key Key) error {
 	if err := t.send(deleteLabels, sequence); err != nil {
 		return err
 	}
-	// A job that was asked for in this very transaction has nothing left to work on; it would find that out by itself.
-	t.jobs = slices.DeleteFunc(t.jobs, func(job job) bool { return job.key() == key })
+	if t.removed == nil {
+		t.removed = map[Key]bool{}
+	}
+	t.removed[key] = true
 	return t.send(`INSERT INTO tombstones (kind, id, time) VALUES (?1, ?2, ?3)`, string(key.Kind), key.ID, micros(t.state.now))
 }
 
 // Reports reads the reports about an object. See Tx.
-func (t *tx) Reports(key Key) ([]Report, error) { return readReports(key, t.query) }
+func (t *tx) Reports(key Key) ([]Report, error) {
+	if t.written[key] {
+		return readReports(key, t.read)
+	}
+	if reports, ok := t.known.reports[key]; ok && !t.ended {
+		return slices.Clone(reports), nil
+	}
+	return readReports(key, t.readBeside)
+}
 
 // PutReport keeps a controller's report. See Tx.
 func (t *tx) PutReport(key Key, report Report) error {
 	if err := valid("the controller's name", report.Controller); err != nil {
 		return err
 	}
+	t.writes(key)
 	return t.send(insertReport, string(key.Kind), key.ID, report.Controller, int64(report.ObservedGeneration), micros(report.FirstAt),
 		micros(report.At), bytes(report.Message))
 }
 
 // Controllers reads the registered controllers. See Tx.
-func (t *tx) Controllers() ([]Controller, error) { return readControllers(t.query) }
+func (t *tx) Controllers() ([]Controller, error) {
+	if t.wroteControllers {
+		return readControllers(t.read)
+	}
+	if t.known.controllers == nil || t.ended {
+		controllers, err := readControllers(t.readBeside)
+		if err != nil {
+			return nil, err
+		}
+		t.known.controllers = &controllers
+	}
+	return slices.Clone(*t.known.controllers), nil
+}
 
 // PutController registers a controller. See Tx.
 func (t *tx) PutController(controller Controller) error {
@@ -233,11 +406,13 @@ func (t *tx) PutController(controller Controller) error {
 	if err != nil {
 		return err
 	}
+	t.wroteControllers = true
 	return t.send(insertController, controller.Name, platforms, controller.Version, controller.Clusters, micros(controller.LastSeen))
 }
 
 // DeleteController forgets a controller. See Tx.
 func (t *tx) DeleteController(name string) error {
+	t.wroteControllers = true
 	_, err := one(`DELETE FROM controllers WHERE name = ?1 RETURNING 1`, []any{name}, scanInt, t.query)
 	return err
 }
@@ -277,7 +452,7 @@ func (t *tx) Idempotent(actor, key string) (Idempotent, error) {
 		err := scan(&answer.Fingerprint, (*string)(&answer.Object.Kind), &answer.Object.ID, &answer.Answer, &expires)
 		answer.Expires, answer.Fingerprint, answer.Answer = instant(expires), some(answer.Fingerprint), some(answer.Answer)
 		return answer, err
-	}, t.query)
+	}, t.read)
 }
 
 // PutIdempotent keeps the answer of a request. See Tx.
@@ -374,17 +549,22 @@ func scanDocumentAfter(scan scan, others ...any) (r Record, err error) {
 	return r, err
 }
 
+func scanReport(scan scan) (report Report, err error) {
+	var first, at int64
+	err = scan(&report.Controller, &report.ObservedGeneration, &first, &at, &report.Message)
+	report.FirstAt, report.At, report.Message = instant(first), instant(at), some(report.Message)
+	return report, err
+}
+
 func readReports(key Key, query query) ([]Report, error) {
-	reports, err := all(reportsStatement, []any{string(key.Kind), key.ID}, func(scan scan) (Report, error) {
-		var report Report
-		var first, at int64
-		err := scan(&report.Controller, &report.ObservedGeneration, &first, &at, &report.Message)
-		report.FirstAt, report.At, report.Message = instant(first), instant(at), some(report.Message)
-		return report, err
-	}, query)
-	// Databases differ in how they order text.
+	reports, err := all(reportsStatement, []any{string(key.Kind), key.ID}, scanReport, query)
+	return sorted(reports), err
+}
+
+// sorted puts reports in order. Databases differ in how they order text.
+func sorted(reports []Report) []Report {
 	slices.SortFunc(reports, func(a, b Report) int { return strings.Compare(a.Controller, b.Controller) })
-	return reports, err
+	return reports
 }
 
 func readControllers(query query) ([]Controller, error) {

@@ -58,7 +58,8 @@ func (t *tx) Enqueue(key Key, at time.Time) error {
 	}
 	token, now := newToken(), micros(t.state.now)
 	due := max(micros(at), now)
-	t.transaction.send(func(scan scan) error {
+	t.enqueued = true
+	return t.sendAnd(func(scan scan) error {
 		var given int64
 		if err := scan(&given); err != nil {
 			return err
@@ -68,7 +69,6 @@ func (t *tx) Enqueue(key Key, at time.Time) error {
 		}
 		return nil
 	}, enqueueStatement, string(key.Kind), key.ID, due, token, now)
-	return nil
 }
 
 // WorkOptions say how jobs are run. The zero value is fit for most.
@@ -287,7 +287,7 @@ func (w *worker) renew(ctx context.Context) {
 		until := micros(tx.Now().Add(w.options.Claim))
 		for _, claim := range claims {
 			holder := claim.token
-			err := tx.query(`SELECT running FROM work WHERE kind = ?1 AND id = ?2`, []any{string(claim.key.Kind), claim.key.ID},
+			err := tx.read(`SELECT running FROM work WHERE kind = ?1 AND id = ?2`, []any{string(claim.key.Kind), claim.key.ID},
 				func(scan scan) error { return scan(&holder) })
 			if err != nil {
 				return err

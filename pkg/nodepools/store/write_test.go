@@ -18,9 +18,10 @@ import (
 func occupy(t *testing.T, db *store.DB) (release func()) {
 	t.Helper()
 	begun, ended, wait := make(chan struct{}), make(chan struct{}), sync.WaitGroup{}
+	begin := sync.OnceFunc(func() { close(begun) }) // the function may run again
 	wait.Go(func() {
 		if err := db.Write(context.Background(), func(store.Tx) error {
-			close(begun)
+			begin()
 			<-ended
 			return nil
 		}); err != nil {
@@ -195,6 +196,39 @@ func TestClose(t *testing.T) {
 		}
 		if _, err := db.Get(context.Background(), pool("1")); err == nil || errors.Is(err, store.ErrNotFound) {
 			t.Errorf("a read after Close: %v; it must be a failure, not an answer", err)
+		}
+	})
+}
+
+// TestStuck tells for how long a transaction has not come to its end.
+func TestStuck(t *testing.T) {
+	onBoth(t, func(t *testing.T, address string) {
+		db := open(t, address, store.Options{})
+		write(t, db, func(tx store.Tx) error { return put(tx, pool("one"), nil) })
+		begun, end := make(chan struct{}), make(chan struct{})
+		ended := make(chan error)
+		go func() {
+			ended <- db.Write(context.Background(), func(store.Tx) error {
+				close(begun)
+				<-end
+				return nil
+			})
+		}()
+		<-begun
+		first := db.Stuck()
+		time.Sleep(2 * time.Millisecond)
+		if second := db.Stuck(); first <= 0 || second <= first {
+			t.Errorf("stuck for %s, then for %s", first, second)
+		}
+		close(end)
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		write(t, db, func(tx store.Tx) error { return put(tx, pool("two"), nil) })
+		for deadline := time.Now().Add(time.Minute); db.Stuck() > 0; time.Sleep(time.Millisecond) { // who wrote is told first
+			if time.Now().After(deadline) {
+				t.Fatal("stuck with nothing to write")
+			}
 		}
 	})
 }

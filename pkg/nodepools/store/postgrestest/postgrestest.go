@@ -165,6 +165,9 @@ func (s *Server) Database(ctx context.Context) (string, error) {
 	return s.address(name), err
 }
 
+// PID is that of the server's first process, the parent of its others.
+func (s *Server) PID() int { return s.command.Process.Pid }
+
 // Kill ends the server as a failure of the machine's power would for its processes: at once. Run starts it again.
 func (s *Server) Kill() {
 	_ = s.command.Process.Signal(syscall.SIGQUIT)

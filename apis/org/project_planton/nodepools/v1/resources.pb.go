@@ -46,11 +46,12 @@ type NodePool struct {
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=created_at,proto3" json:"created_at,omitempty"`
 	// When its spec or name changed last. Made by the service.
 	UpdatedAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=updated_at,proto3" json:"updated_at,omitempty"`
-	// Who created it, and owns it. Made by the service.
+	// Who created it. A pool belongs to who owns its cluster, which may be somebody else. Made by the service.
 	CreatedBy string `protobuf:"bytes,10,opt,name=created_by,proto3" json:"created_by,omitempty"`
 	// When its deletion was asked for. Made by the service.
 	DeletionRequestedAt *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=deletion_requested_at,proto3" json:"deletion_requested_at,omitempty"`
-	// The controllers that must say Deleted=True before the object goes. Made by the service.
+	// The controllers that must say Deleted=True before the object goes: those that registered for its platform, and those that
+	// reported about it. With none, it goes at once. Made by the service.
 	Finalizers    []string `protobuf:"bytes,12,rep,name=finalizers,proto3" json:"finalizers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -194,7 +195,8 @@ type Cluster struct {
 	CreatedBy string `protobuf:"bytes,9,opt,name=created_by,proto3" json:"created_by,omitempty"`
 	// When its deletion was asked for. Made by the service.
 	DeletionRequestedAt *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=deletion_requested_at,proto3" json:"deletion_requested_at,omitempty"`
-	// The controllers that must say Deleted=True before the object goes. Made by the service.
+	// The controllers that must say Deleted=True before the object goes: those that registered for its platform, and those that
+	// reported about it. With none, it goes at once. Made by the service.
 	Finalizers    []string `protobuf:"bytes,11,rep,name=finalizers,proto3" json:"finalizers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -525,7 +527,7 @@ type AuditEntry struct {
 	Time *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=time,proto3" json:"time,omitempty"`
 	// Who.
 	Actor string `protobuf:"bytes,3,opt,name=actor,proto3" json:"actor,omitempty"`
-	// create, update, delete, force-delete, status, register, webhook.
+	// create, update, delete, force-delete, status (a report that changed it), register, webhook.
 	Action string `protobuf:"bytes,4,opt,name=action,proto3" json:"action,omitempty"`
 	// nodepool, cluster, controller or webhook.
 	Resource string `protobuf:"bytes,5,opt,name=resource,proto3" json:"resource,omitempty"`

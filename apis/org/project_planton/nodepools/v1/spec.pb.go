@@ -382,8 +382,8 @@ type AwsNodePool struct {
 	AvailabilityZones []string `protobuf:"bytes,4,rep,name=availability_zones,json=availabilityZones,proto3" json:"availability_zones,omitempty"`
 	// Whether the nodes are spot instances.
 	SpotInstances *bool `protobuf:"varint,5,opt,name=spot_instances,json=spotInstances,proto3,oneof" json:"spot_instances,omitempty"`
-	// What runs when a node starts. It may hold secrets: answers, events and logs show "(redacted)" in its place, and
-	// "(redacted)" in an update keeps what was given before.
+	// What runs when a node starts. It may hold secrets: answers, events and logs show "(redacted)" in its place, to controllers too,
+	// and "(redacted)" in an update keeps what was given before.
 	UserData      *string `protobuf:"bytes,6,opt,name=user_data,json=userData,proto3,oneof" json:"user_data,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -17,6 +17,7 @@ import (
 	nativecivo "github.com/plantonhq/project-planton/pkg/nativeprovider/civo"
 	nativedigitalocean "github.com/plantonhq/project-planton/pkg/nativeprovider/digitalocean"
 	"github.com/plantonhq/project-planton/pkg/nodepools/reconcile"
+	"github.com/plantonhq/project-planton/pkg/nodepools/store"
 	"github.com/plantonhq/project-planton/pkg/provision"
 	"github.com/plantonhq/project-planton/pkg/provision/emulatedcloud"
 )
@@ -37,7 +38,10 @@ type clouds struct {
 }
 
 // openClouds starts the emulated clouds, or finds out how to reach the real ones, and opens the engine.
-func openClouds(ctx context.Context, c config, getenv func(string) string, out io.Writer) (_ *clouds, err error) {
+//
+// Real clouds are shared by all processes on the database: where those may be on several machines, what one of them began is remembered in
+// the database, for the others to go on with.
+func openClouds(ctx context.Context, c config, db *store.DB, getenv func(string) string, out io.Writer) (_ *clouds, err error) {
 	opened := &clouds{progress: reconcile.NewProgress(), provisioned: map[string]string{}}
 	defer func() {
 		if err != nil {
@@ -76,6 +80,9 @@ func openClouds(ctx context.Context, c config, getenv func(string) string, out i
 	state, err := open(directory, getenv)
 	if err != nil {
 		return nil, err
+	}
+	if c.cloud == cloudReal && shared(databaseAddress(getenv, c.stateDirectory)) {
+		state.Shared = db.Files()
 	}
 	engine, err := provision.New(provision.Options{
 		CLI:     cli,

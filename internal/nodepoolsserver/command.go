@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -36,12 +37,19 @@ type usageError struct{ cause error }
 func (e *usageError) Error() string { return e.cause.Error() }
 func (e *usageError) Unwrap() error { return e.cause }
 
+// gcPercent is the GOGC of the service, where neither GOGC nor GOMEMLIMIT is set: what it keeps in use is small, some 30 MiB, and collecting
+// garbage as often as Go does by itself takes a tenth of the time of a request.
+const gcPercent = 300
+
 // Main runs the command with the process's own arguments, and returns its exit code. The first SIGINT or SIGTERM lets what was begun end.
 func Main() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	// The second signal ends the process.
 	context.AfterFunc(ctx, stop)
+	if os.Getenv("GOGC") == "" && os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
 	return Run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr)
 }
 
@@ -83,6 +91,8 @@ Without any flag, everything is on this machine: a SQLite database and emulated 
 		SilenceErrors: true,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return serve(cmd.Context(), c, getenv, log) },
 	}
+	root.Version, _ = readBuild()
+	root.SetVersionTemplate(versionText())
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
 	c.bind(root.Flags())
 	root.AddCommand(newMigrate(getenv), newBackup(getenv), newRestore(getenv, out), newToken(out))

@@ -23,6 +23,8 @@ func TestRefusals(t *testing.T) {
 		"a platform that is provisioned elsewhere": {[]string{"--provision", "gcp"}, "register themselves"},
 		"half a certificate":                       {[]string{"--tls-cert", "x"}, "go together"},
 		"nowhere to serve":                         {[]string{"--listen", ""}, "must be given"},
+		"a rate below nothing":                     {[]string{"--unknown-rate", "-1"}, "must not be negative"},
+		"an audit log that is kept for a moment":   {[]string{"--keep-audit", "1s"}, "at least 1h"},
 		"a log of no form":                         {[]string{"--log-format", "xml"}, "must be text or json"},
 		"no file that says who may do what":        {[]string{"--auth", "/nonexistent"}, "--auth"},
 		"a token without a name":                   {[]string{"token"}, "name"},
@@ -46,6 +48,17 @@ func TestRefusals(t *testing.T) {
 				t.Error("something was made")
 			}
 		})
+	}
+}
+
+// TestVersion: which version runs is told by the command, and by the process to who scrapes it.
+func TestVersion(t *testing.T) {
+	t.Parallel()
+	var out, log bytes.Buffer
+	code := Run(t.Context(), []string{"--version"}, func(string) string { return "" }, &out, &log)
+	name, _ := readBuild()
+	if code != 0 || name == "" || !strings.HasPrefix(out.String(), "nodepools-server "+name+" (go") || log.Len() != 0 {
+		t.Errorf("it ended with %d and said %q, %q", code, &out, &log)
 	}
 }
 

@@ -40,8 +40,9 @@ type config struct {
 	driftInterval                  time.Duration
 
 	progressDeadline, deletionDeadline time.Duration
+	keepEvents, keepAudit              time.Duration
 	maxClusters, maxPools, maxNodes    int
-	rate                               float64
+	rate, unknownRate                  float64
 	burst                              int
 	webhooksHTTP, webhooksPrivate      bool
 	openMetrics                        bool
@@ -69,11 +70,14 @@ func (c *config) bind(flags *pflag.FlagSet) {
 	flags.DurationVar(&c.driftInterval, "drift-interval", 10*time.Minute, "how often what is ready is compared with the cloud")
 	flags.DurationVar(&c.progressDeadline, "progress-deadline", 30*time.Minute, "how long a generation may take before it is Failed")
 	flags.DurationVar(&c.deletionDeadline, "deletion-deadline", 30*time.Minute, "how long a deletion may take before it is called stalled")
+	flags.DurationVar(&c.keepEvents, "keep-events", 7*24*time.Hour, "how long events are kept, and so how far back a watch can begin")
+	flags.DurationVar(&c.keepAudit, "keep-audit", 400*24*time.Hour, "how long the audit log is kept")
 	flags.IntVar(&c.maxClusters, "max-clusters", 0, "how many clusters one owner may have; 0 is no bound")
 	flags.IntVar(&c.maxPools, "max-nodepools", 0, "how many node pools one owner may have; 0 is no bound")
 	flags.IntVar(&c.maxNodes, "max-nodes", 0, "how many nodes the specs of one owner may allow together; 0 is no bound")
 	flags.Float64Var(&c.rate, "rate", 0, "requests a second that one identity may make; 0 is no bound")
-	flags.IntVar(&c.burst, "burst", 100, "requests that one identity may make at once")
+	flags.Float64Var(&c.unknownRate, "unknown-rate", 10, "requests a second, of one address, that nobody can be known for; 0 is no bound")
+	flags.IntVar(&c.burst, "burst", 100, "requests that one identity may make at once, or one address without any")
 	flags.BoolVar(&c.webhooksHTTP, "webhooks-allow-http", false, "let webhooks be http too")
 	flags.BoolVar(&c.webhooksPrivate, "webhooks-allow-private", false, "let webhooks be at private addresses: whoever makes one reaches your network")
 	flags.BoolVar(&c.openMetrics, "open-metrics", false, "show /metrics to everyone, not only to who is known")
@@ -111,6 +115,12 @@ func (c *config) check(getenv func(string) string) error {
 	}
 	if c.listen == "" && c.socket == "" {
 		return errors.New("--listen or --unix-socket must be given")
+	}
+	if c.keepEvents < time.Hour || c.keepAudit < time.Hour {
+		return errors.New("--keep-events and --keep-audit must be at least 1h")
+	}
+	if c.rate < 0 || c.unknownRate < 0 || c.burst < 1 {
+		return errors.New("--rate and --unknown-rate must not be negative, and --burst must be at least 1")
 	}
 	if c.workers < 0 || c.parallel < 1 {
 		return errors.New("--workers must not be negative, and --parallel must be at least 1")

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"net/http"
@@ -15,8 +16,10 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -41,6 +44,11 @@ func TestMain(m *testing.M) {
 	if os.Getenv(childVariable) != "" {
 		os.Exit(Main())
 	}
+	// Two of the tests wait for most of their time, and need no core for that.
+	flag.Parse()
+	if side, ok := flag.Lookup("test.parallel").Value.(flag.Getter).Get().(int); ok {
+		_ = flag.Set("test.parallel", strconv.Itoa(side+2)) // it is a number
+	}
 	os.Exit(postgrestest.Main(m))
 }
 
@@ -63,6 +71,10 @@ type world struct {
 	doFaults     *fault.Injector
 	dir          string
 	environment  []string
+	// wrapper is what the next server is started through; nil for nothing.
+	wrapper []string
+	// held says which requests to Civo are never answered, though their work is done: the connection is closed when the channel is.
+	held atomic.Pointer[func(*http.Request) <-chan struct{}]
 }
 
 func newWorld(t *testing.T, environment ...string) *world {
@@ -80,7 +92,7 @@ func newWorld(t *testing.T, environment ...string) *world {
 	}
 	w.environment = append(os.Environ(),
 		childVariable+"=1", "PLANTON_STATE_DIR="+w.dir, "PLANTON_PULUMI="+cli.Path, "PULUMI_BACKEND_URL=file://"+filepath.Join(w.dir, "stacks"),
-		"CIVO_TOKEN="+civoToken, "CIVO_API_URL="+serveCloud(t, w.civo), "DIGITALOCEAN_TOKEN="+digitalOceanToken,
+		"CIVO_TOKEN="+civoToken, "CIVO_API_URL="+serveCloud(t, http.HandlerFunc(w.serveCivo)), "DIGITALOCEAN_TOKEN="+digitalOceanToken,
 		"DIGITALOCEAN_API_URL="+serveCloud(t, w.digitalOcean), "PULUMI_SKIP_UPDATE_CHECK=true", "PULUMI_CONFIG_PASSPHRASE=for tests only",
 	)
 	if err := os.MkdirAll(filepath.Join(w.dir, "stacks"), 0o700); err != nil {
@@ -92,6 +104,32 @@ func newWorld(t *testing.T, environment ...string) *world {
 	}
 	w.environment = append(w.environment, environment...)
 	return w
+}
+
+// hold has the answers to changes of pools held until the channel is closed, and lost then.
+func (w *world) hold(until <-chan struct{}) {
+	held := func(r *http.Request) <-chan struct{} {
+		if r.Method != http.MethodGet && strings.Contains(r.URL.Path, "/pools") {
+			return until
+		}
+		return nil
+	}
+	w.held.Store(&held)
+}
+
+// serveCivo is the emulated Civo, with answers that are held back.
+func (w *world) serveCivo(answer http.ResponseWriter, r *http.Request) {
+	if held := w.held.Load(); held != nil {
+		if lost := (*held)(r); lost != nil {
+			w.civo.ServeHTTP(httptest.NewRecorder(), r)
+			select {
+			case <-lost:
+			case <-r.Context().Done():
+			}
+			panic(http.ErrAbortHandler)
+		}
+	}
+	w.civo.ServeHTTP(answer, r)
 }
 
 func serveCloud(t *testing.T, handler http.Handler) string {
@@ -138,8 +176,8 @@ func (w *world) start(args ...string) *process {
 		w.t.Fatal(err)
 	}
 	p := &process{w: w, log: &log{}, ended: make(chan struct{})}
-	p.command = exec.CommandContext(context.WithoutCancel(w.t.Context()), self,
-		append([]string{"--listen", "127.0.0.1:0", "--cloud", "real", "--plugins", "native", "--log-level", "warn"}, args...)...)
+	line := append(slices.Clone(w.wrapper), self, "--listen", "127.0.0.1:0", "--cloud", "real", "--plugins", "native", "--log-level", "warn")
+	p.command = exec.CommandContext(context.WithoutCancel(w.t.Context()), line[0], append(line[1:], args...)...)
 	p.command.Env, p.command.Stdout, p.command.Stderr = w.environment, p.log, p.log
 	// The engines of a killed server are in its group, and end with the test at the latest.
 	p.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -329,4 +367,18 @@ func (w *world) nodes(cluster string) string {
 	}
 	slices.Sort(pools)
 	return strings.Join(pools, " ")
+}
+
+// left is what there is at the emulated Civo that was made.
+func (w *world) left() string {
+	var left []string
+	for _, cluster := range w.civo.Clusters() {
+		left = append(left, "cluster "+cluster.Name)
+	}
+	for _, network := range w.civo.Networks() {
+		if !network.Default {
+			left = append(left, "network "+network.Label)
+		}
+	}
+	return strings.Join(left, ", ")
 }

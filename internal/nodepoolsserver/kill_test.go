@@ -3,6 +3,7 @@
 package nodepoolsserver
 
 import (
+	"flag"
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
@@ -16,6 +17,9 @@ import (
 
 	"github.com/plantonhq/project-planton/pkg/nodepools/store/postgrestest"
 )
+
+// kills is how often servers are killed. More find more: go test ./internal/nodepoolsserver -run '^TestKilledServers$' -timeout 1h -kills 50
+var kills = flag.Int("kills", 3, "how often TestKilledServers kills a server, on each database")
 
 // fleet is what a client was told, of the pools that it alone writes.
 type fleet struct {
@@ -63,7 +67,7 @@ func TestKilledServers(t *testing.T) {
 				own := rand.New(rand.NewPCG(seed, uint64(client)))
 				writing.Go(func() { f.write(server, client, own, stop) })
 			}
-			for range 3 {
+			for range *kills {
 				time.Sleep(time.Duration(500+random.IntN(2500)) * time.Millisecond)
 				victim := random.IntN(len(servers))
 				server(victim).kill()

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/plantonhq/project-planton/pkg/emulator/fault"
 )
@@ -27,7 +26,7 @@ func poolBody(name string, nodes int) string {
 		name, civoClusterID, nodes)
 }
 
-// TestLife: clusters on both clouds and their pools, from nothing to nothing, through an outage. At each step the clouds hold what the
+// TestLife: clusters on both clouds and their pools, from nothing to nothing. At each step the clouds hold what the
 // API says.
 func TestLife(t *testing.T) {
 	t.Parallel()
@@ -64,33 +63,19 @@ func TestLife(t *testing.T) {
 		}
 	}
 
-	// The cloud is away in the middle of a change: nothing counts as gone, and the change is made when it is back.
-	for _, faults := range []*fault.Injector{w.civoFaults, w.doFaults} {
-		if err := faults.Set(fault.Plan{Faults: []fault.Fault{{Kind: fault.ServerError, Route: "* /v2/**", Status: http.StatusServiceUnavailable}}}); err != nil {
-			t.Fatal(err)
-		}
-	}
+	// Scaled, edited and renamed.
 	p.do(http.MethodPatch, pools+"/"+one.ID, `{"spec": {"nodeCount": 3}}`)
 	p.do(http.MethodPatch, pools+"/"+two.ID, `{"spec": {"labels": {"tier": "batch"}}}`)
-	w.until("the outage shows", func() bool {
-		_, text := p.call(http.MethodGet, pools+"/"+one.ID+"/status", "", nil)
-		return strings.Contains(text, "CloudUnreachable")
-	})
-	var during object
-	p.call(http.MethodGet, pools+"/"+one.ID, "", &during)
-	if during.Status.Phase != "Progressing" {
-		t.Errorf("while the cloud is away, the pool is %s: %s", during.Status.Phase, during.Status.Message)
-	}
-	for _, faults := range []*fault.Injector{w.civoFaults, w.doFaults} {
-		if err := faults.Lift(); err != nil {
-			t.Fatal(err)
-		}
-	}
+	p.do(http.MethodPatch, pools+"/"+auto.ID, `{"name": "scaled"}`)
 	p.ready(pools + "/" + one.ID)
 	p.ready(pools + "/" + two.ID)
 	if got, want := w.nodes("main"), "default:1 one:3 two:2"; got != want {
 		t.Errorf("after scaling there are %s, want %s", got, want)
 	}
+	w.until("the pool has its new name, and its nodes have its label", func() bool {
+		pool := w.digitalOcean.Clusters()[0].NodePools[1]
+		return pool.Name == "scaled" && pool.Labels["nodepool"] == "scaled"
+	})
 
 	// A cluster with pools is not deleted by mistake; with them it goes after them.
 	if code, text := p.call(http.MethodDelete, "/api/v1/clusters/"+civoClusterID, "", nil); code != http.StatusConflict {
@@ -112,13 +97,8 @@ func TestLife(t *testing.T) {
 	p.do(http.MethodDelete, "/api/v1/clusters/"+digitalOceanClusterID+"?cascade=true", "")
 	p.gone("/api/v1/clusters/" + civoClusterID)
 	p.gone("/api/v1/clusters/" + digitalOceanClusterID)
-	if clusters := w.civo.Clusters(); len(clusters) != 0 {
-		t.Errorf("left on Civo: %+v", clusters)
-	}
-	for _, network := range w.civo.Networks() {
-		if !network.Default {
-			t.Errorf("left on Civo: %+v", network)
-		}
+	if left := w.left(); left != "" {
+		t.Errorf("left on Civo: %s", left)
 	}
 	if all := w.digitalOcean.Clusters(); len(all) != 0 {
 		t.Errorf("left on DigitalOcean: %+v", all)
@@ -130,7 +110,7 @@ func TestLife(t *testing.T) {
 func TestDrift(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	p := w.start("--drift-interval", "2s")
+	p := w.start("--drift-interval", "5s")
 	p.do(http.MethodPost, "/api/v1/clusters", civoBody)
 	pool := p.do(http.MethodPost, "/api/v1/nodepools", poolBody("one", 2))
 	p.ready("/api/v1/nodepools/" + pool.ID)
@@ -155,16 +135,19 @@ func TestDrift(t *testing.T) {
 	p.stop()
 }
 
-// TestDryRun: the provider is asked what it would do, and nothing is written.
-func TestDryRun(t *testing.T) {
+// TestEdits: of a dry run nothing is written, of a burst of edits the last one counts, and a deletion in the middle of a creation leaves
+// nothing.
+func TestEdits(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	p := w.start()
+	const pools = "/api/v1/nodepools"
 	p.do(http.MethodPost, "/api/v1/clusters", civoBody)
-	pool := p.do(http.MethodPost, "/api/v1/nodepools", poolBody("one", 1))
-	p.ready("/api/v1/nodepools/" + pool.ID)
+	pool := p.do(http.MethodPost, pools, poolBody("one", 1))
+	p.ready(pools + "/" + pool.ID)
+
 	requests := w.civo.Count("PUT", "/**") + w.civo.Count("POST", "/**")
-	would := p.do(http.MethodPatch, "/api/v1/nodepools/"+pool.ID+"?dry_run=true", `{"spec": {"nodeCount": 4}}`)
+	would := p.do(http.MethodPatch, pools+"/"+pool.ID+"?dry_run=true", `{"spec": {"nodeCount": 4}}`)
 	preview := ""
 	for _, c := range would.Status.Conditions {
 		if c.Type == "Preview" {
@@ -175,26 +158,16 @@ func TestDryRun(t *testing.T) {
 		t.Errorf("the preview says %q", preview)
 	}
 	var now object
-	p.call(http.MethodGet, "/api/v1/nodepools/"+pool.ID, "", &now)
+	p.call(http.MethodGet, pools+"/"+pool.ID, "", &now)
 	if now.Generation != 1 || w.civo.Count("PUT", "/**")+w.civo.Count("POST", "/**") != requests {
 		t.Errorf("a dry run changed something: generation %d", now.Generation)
 	}
-	p.stop()
-}
 
-// TestABurstOfEdits: all that counts is the last one.
-func TestABurstOfEdits(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	p := w.start()
-	p.do(http.MethodPost, "/api/v1/clusters", civoBody)
-	pool := p.do(http.MethodPost, "/api/v1/nodepools", poolBody("one", 1))
-	p.ready("/api/v1/nodepools/" + pool.ID)
 	before := w.civo.Count("PUT", "/**")
 	for n := 2; n <= 31; n++ {
-		p.do(http.MethodPatch, "/api/v1/nodepools/"+pool.ID, fmt.Sprintf(`{"spec": {"nodeCount": %d}}`, 2+n%3))
+		p.do(http.MethodPatch, pools+"/"+pool.ID, fmt.Sprintf(`{"spec": {"nodeCount": %d}}`, 2+n%3))
 	}
-	got := p.ready("/api/v1/nodepools/" + pool.ID)
+	got := p.ready(pools + "/" + pool.ID)
 	if got.Generation != 31 {
 		t.Errorf("the generation is %d, want 31", got.Generation)
 	}
@@ -204,6 +177,33 @@ func TestABurstOfEdits(t *testing.T) {
 	if writes := w.civo.Count("PUT", "/**") - before; writes > 10 {
 		t.Errorf("thirty edits made %d writes at the cloud", writes)
 	}
+
+	// As long as a pool is on its way out, its name is taken.
+	lost := make(chan struct{})
+	w.hold(lost)
+	p.do(http.MethodDelete, pools+"/"+pool.ID, "")
+	if code, text := p.call(http.MethodPost, pools, poolBody("one", 1), nil); code != http.StatusConflict {
+		t.Errorf("the name of a pool that is being deleted was taken: %d %s", code, text)
+	}
+	w.until("the cloud deleted the pool", func() bool { return w.nodes("main") == "default:1" })
+	w.held.Store(nil)
+	close(lost)
+	p.gone(pools + "/" + pool.ID)
+
+	// The cluster is deleted while its pool of the old name is being made, and one waits.
+	lost = make(chan struct{})
+	w.hold(lost)
+	again := p.do(http.MethodPost, pools, poolBody("one", 2))
+	w.until("the cloud made the pool", func() bool { return w.nodes("main") == "default:1 one:2" })
+	p.do(http.MethodPost, pools, poolBody("two", 1))
+	p.do(http.MethodDelete, "/api/v1/clusters/"+civoClusterID+"?cascade=true", "")
+	w.held.Store(nil)
+	close(lost)
+	p.gone(pools + "/" + again.ID)
+	p.gone("/api/v1/clusters/" + civoClusterID)
+	if left := w.left(); left != "" {
+		t.Errorf("left on Civo: %s", left)
+	}
 	p.stop()
 }
 
@@ -212,14 +212,18 @@ func TestStopInTheMiddle(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	if err := w.civoFaults.Set(fault.Plan{Faults: []fault.Fault{
-		{Kind: fault.Stuck, Route: "POST /v2/kubernetes/clusters", Duration: 8 * time.Second},
+		{Kind: fault.Stuck, Route: "POST /v2/kubernetes/clusters"},
 	}}); err != nil {
 		t.Fatal(err)
 	}
-	p := w.start()
+	// However long it may take, it does not wait for what the cloud has begun.
+	p := w.start("--shutdown-grace", "1h")
 	p.do(http.MethodPost, "/api/v1/clusters", civoBody)
 	w.until("the cluster is being made", func() bool { return len(w.civo.Clusters()) == 1 })
 	p.stop()
+	if err := w.civoFaults.Lift(); err != nil {
+		t.Fatal(err)
+	}
 	p = w.start()
 	p.ready("/api/v1/clusters/" + civoClusterID)
 	if got := w.civo.Count("POST", "/v2/kubernetes/clusters"); got != 1 {

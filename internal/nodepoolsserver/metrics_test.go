@@ -28,7 +28,7 @@ import (
 )
 
 // metered is a service without workers at an address, and its registry.
-func metered(t *testing.T) (url string, db *store.DB, registry *prometheus.Registry) {
+func metered(t testing.TB) (url string, db *store.DB, registry *prometheus.Registry) {
 	t.Helper()
 	db, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "nodepools.db"), store.Options{})
 	if err != nil {
@@ -110,14 +110,23 @@ func TestMetricsOfTheDatabase(t *testing.T) {
 	call(t, "POST", url+"/api/v1/clusters", metricsCluster)
 	call(t, "POST", url+"/api/v1/nodepools", metricsPool)
 	text := func() string { return call(t, "GET", url+"/metrics", "") }
+	// What was read counts for a moment.
+	expect := func(line string) {
+		t.Helper()
+		got := ""
+		for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+			if got = text(); regexp.MustCompile("\n" + line + "\n").MatchString(got) {
+				return
+			}
+		}
+		t.Errorf("there is no %s in:\n%s", line, got)
+	}
 	for _, line := range []string{
 		`nodepools_database_up 1`, `nodepools_objects{kind="cluster",phase="Pending",platform="gcp"} 1`,
 		`nodepools_objects{kind="nodepool",phase="Pending",platform="gcp"} 1`, `nodepools_work_waiting 0`, `nodepools_work_longest_wait_seconds 0`,
 		`nodepools_deletions_stalled 0`, `nodepools_store_transactions_total 2`,
 	} {
-		if got := text(); !strings.Contains(got, "\n"+line+"\n") {
-			t.Errorf("there is no %s in:\n%s", line, got)
-		}
+		expect(regexp.QuoteMeta(line))
 	}
 	key := store.Key{Kind: store.NodePool, ID: "123e4567-e89b-12d3-a456-426614174000"}
 	if err := db.Write(t.Context(), func(tx store.Tx) error {
@@ -138,16 +147,31 @@ func TestMetricsOfTheDatabase(t *testing.T) {
 	for _, line := range []string{
 		`nodepools_objects\{kind="nodepool",phase="Deleting",platform="gcp"\} 1`, `nodepools_deletions_stalled 1`, `nodepools_work_waiting 1`, `nodepools_work_longest_wait_seconds [0.]*[1-9].*`,
 	} {
-		if got := text(); !regexp.MustCompile("\n" + line + "\n").MatchString(got) {
-			t.Errorf("there is no %s in:\n%s", line, got)
-		}
+		expect(line)
 	}
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
+	expect("nodepools_database_up 0")
 	got := text()
-	if !strings.Contains(got, "\nnodepools_database_up 0\n") || strings.Contains(got, "\nnodepools_objects{") || !strings.Contains(got, "\nnodepools_http_requests_total{") {
+	if strings.Contains(got, "\nnodepools_objects{") || !strings.Contains(got, "\nnodepools_http_requests_total{") {
 		t.Errorf("without a database, this is told:\n%s", got)
+	}
+}
+
+// TestScrapesAreBounded: who scrapes all the time makes the database be read for a small part of it.
+func TestScrapesAreBounded(t *testing.T) {
+	t.Parallel()
+	_, db, _ := metered(t)
+	m := &databaseMetrics{db: db, logger: slog.New(slog.DiscardHandler)}
+	first := m.read()
+	m.last.took = time.Hour
+	if again := m.read(); !again.at.Equal(first.at) {
+		t.Error("what took long to read is read again at once")
+	}
+	m.last.at = time.Now().Add(-scrapeKept)
+	if again := m.read(); again.err != nil || again.at.Equal(first.at) || again.took >= time.Hour {
+		t.Error("what was read long ago is not read again")
 	}
 }
 

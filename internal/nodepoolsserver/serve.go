@@ -63,7 +63,7 @@ func serve(ctx context.Context, c config, getenv func(string) string, out io.Wri
 	if err != nil {
 		return err
 	}
-	db, err := store.Open(ctx, address, store.Options{Logger: logger})
+	db, err := store.Open(ctx, address, store.Options{KeepEvents: c.keepEvents, KeepAudit: c.keepAudit, Logger: logger})
 	if err != nil {
 		return err
 	}
@@ -95,9 +95,11 @@ func serve(ctx context.Context, c config, getenv func(string) string, out io.Wri
 	}
 	defer stopTracing()
 	options := server.Options{
-		Service: core, Authenticator: authenticator, Ready: db.Ping, Registry: registry, OpenMetrics: c.openMetrics || development, Logger: logger,
-		Rate: server.Rate{PerSecond: c.rate, Burst: c.burst}, Page: ui.Handler(),
+		Service: core, Authenticator: authenticator, Ready: db.Ping, Alive: func() error { return notStuck(db.Stuck()) }, Registry: registry, OpenMetrics: c.openMetrics || development, Logger: logger,
+		Rate: server.Rate{PerSecond: c.rate, Burst: c.burst}, UnknownRate: server.Rate{PerSecond: c.unknownRate, Burst: c.burst},
+		Page: ui.Handler(),
 	}
+	options.Version, options.Commit = readBuild()
 	if tracer != nil {
 		options.Tracer = tracer
 	}
@@ -283,7 +285,7 @@ func newWorkers(ctx context.Context, c config, db *store.DB, getenv func(string)
 	w := &workers{config: c, db: db, logger: logger, provisioned: map[string]string{}}
 	if c.workers > 0 {
 		var err error
-		if w.clouds, err = openClouds(ctx, c, getenv, out); err != nil {
+		if w.clouds, err = openClouds(ctx, c, db, getenv, out); err != nil {
 			return nil, err
 		}
 		w.provisioned = w.clouds.provisioned
@@ -366,4 +368,15 @@ func (w *workers) close() {
 	if w.clouds != nil {
 		w.clouds.close()
 	}
+}
+
+// longestBatch is far more than transactions take, and than they are given where the database does not answer.
+const longestBatch = 5 * time.Minute
+
+// notStuck says that transactions do not end any more, by the time for which those that are committed have been at it.
+func notStuck(stuck time.Duration) error {
+	if stuck > longestBatch {
+		return errors.Errorf("transactions have been waiting for the database for %s", stuck.Round(time.Second))
+	}
+	return nil
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/plantonhq/project-planton/pkg/emulator"
 	"github.com/plantonhq/project-planton/pkg/emulator/civo"
 	"github.com/plantonhq/project-planton/pkg/emulator/digitalocean"
-	"github.com/plantonhq/project-planton/pkg/iac/pulumi/pulumicli"
 	"github.com/plantonhq/project-planton/pkg/provision"
 )
 
@@ -35,10 +34,10 @@ func plantonOn(t *testing.T, cloud http.Handler, prefix string) (
 	}
 	t.Cleanup(func() { _ = server.Close() })
 	directory := t.TempDir()
-	environment := map[string]string{
-		pulumicli.Environment: cli.Path, provision.EnvironmentStateDirectory: filepath.Join(directory, "state"),
-		prefix + "_TOKEN": "token", prefix + "_API_URL": server.URL(), "HOME": directory,
-	}
+	environment := withEngine(cli, map[string]string{
+		provision.EnvironmentStateDirectory: filepath.Join(directory, "state"),
+		prefix + "_TOKEN":                   "token", prefix + "_API_URL": server.URL(), "HOME": directory,
+	})
 	manifests = filepath.Join(directory, "set.yaml")
 	return manifests, func(answer string, args ...string) (code int, stdout, stderr string) {
 		var out, errs bytes.Buffer

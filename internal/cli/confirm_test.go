@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/plantonhq/project-planton/pkg/iac/pulumi/pulumicli"
 	"github.com/plantonhq/project-planton/pkg/provision"
 	"github.com/plantonhq/project-planton/pkg/stackidentity"
 )
@@ -26,9 +25,9 @@ func TestConfirm(t *testing.T) {
 	if err := os.WriteFile(manifest, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	environment := map[string]string{
-		pulumicli.Environment: cli.Path, provision.EnvironmentStateDirectory: filepath.Join(directory, "state"),
-	}
+	environment := withEngine(cli, map[string]string{
+		provision.EnvironmentStateDirectory: filepath.Join(directory, "state"),
+	})
 	run := func(answer string, args ...string) (code int, stdout, stderr string) {
 		var out, errs bytes.Buffer
 		code = Run(t.Context(), Streams{

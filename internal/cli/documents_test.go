@@ -152,7 +152,7 @@ func TestDocumentedCommands(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(directory, "documents.txt"), []byte(script), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	params := scriptParams(directory, cli.Path)
+	params := scriptParams(directory, cli)
 	params.Cmds["copy-examples"], params.Cmds["reads-kubeconfig"] = copyExamples, readsKubeconfig
 	params.Cmds["run-block"] = func(ts *testscript.TestScript, _ bool, args []string) {
 		i, err := strconv.Atoi(args[0])

@@ -16,7 +16,6 @@ import (
 	"github.com/plantonhq/project-planton/pkg/emulator/civo"
 	"github.com/plantonhq/project-planton/pkg/emulator/digitalocean"
 	"github.com/plantonhq/project-planton/pkg/emulator/fault"
-	"github.com/plantonhq/project-planton/pkg/iac/pulumi/pulumicli"
 	"github.com/plantonhq/project-planton/pkg/provision"
 )
 
@@ -28,10 +27,10 @@ func TestOutageWhileRefreshing(t *testing.T) {
 		t.Skipf("this test runs the Pulumi engine: %v", err)
 	}
 	directory := t.TempDir()
-	environment := map[string]string{
-		pulumicli.Environment: cli.Path, provision.EnvironmentStateDirectory: filepath.Join(directory, "state"),
-		"CIVO_TOKEN": "token", "DIGITALOCEAN_TOKEN": "token", "HOME": directory,
-	}
+	environment := withEngine(cli, map[string]string{
+		provision.EnvironmentStateDirectory: filepath.Join(directory, "state"),
+		"CIVO_TOKEN":                        "token", "DIGITALOCEAN_TOKEN": "token", "HOME": directory,
+	})
 	civoCloud, civoFaults, err := fault.New(civo.New, emulator.Options{Token: "token"}, fault.Plan{})
 	if err != nil {
 		t.Fatal(err)

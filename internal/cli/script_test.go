@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -48,7 +49,7 @@ const cloudsKey = "clouds"
 // TestScripts runs the scripts of testdata/script, and TestEngineScripts those that need the Pulumi engine.
 func TestScripts(t *testing.T) {
 	t.Parallel()
-	runScripts(t, "testdata/script", "")
+	testscript.Run(t, scriptParams("testdata/script", nil))
 }
 
 // TestEngineScripts runs the scripts of testdata/engine on the real Pulumi engine.
@@ -58,15 +59,38 @@ func TestEngineScripts(t *testing.T) {
 	if err != nil {
 		t.Skipf("these scripts run the Pulumi engine: %v", err)
 	}
-	runScripts(t, "testdata/engine", cli.Path)
+	testscript.Run(t, scriptParams("testdata/engine", cli))
 }
 
-func runScripts(t *testing.T, directory, pulumiPath string) {
-	testscript.Run(t, scriptParams(directory, pulumiPath))
+// engineVariable is the environment variable, and its value, with which planton finds the Pulumi CLI: in a folder of caches, as a link, or by
+// its path. Of one in a cache planton knows the version; others it asks, which costs each command as much CPU time as all else but the
+// engine.
+func engineVariable(cli *pulumicli.CLI, caches string) (name, value string, err error) {
+	if runtime.GOOS != "linux" || !isCached(cli) {
+		return pulumicli.Environment, cli.Path, nil
+	}
+	folder := filepath.Join(caches, "planton", "pulumi", cli.Version().String())
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return "", "", err
+	}
+	return "XDG_CACHE_HOME", caches, os.Symlink(cli.Path, filepath.Join(folder, filepath.Base(cli.Path)))
 }
 
-// scriptParams are how the scripts of a folder are run.
-func scriptParams(directory, pulumiPath string) testscript.Params {
+func isCached(cli *pulumicli.CLI) bool {
+	return cli.Origin == pulumicli.OriginCache || cli.Origin == pulumicli.OriginBuild
+}
+
+// withEngine adds to the environment of commands that run in this process what they find the Pulumi CLI with, if they need anything: they
+// look into the same cache as the tests.
+func withEngine(cli *pulumicli.CLI, environment map[string]string) map[string]string {
+	if !isCached(cli) {
+		environment[pulumicli.Environment] = cli.Path
+	}
+	return environment
+}
+
+// scriptParams are how the scripts of a folder are run, with a Pulumi CLI or without.
+func scriptParams(directory string, cli *pulumicli.CLI) testscript.Params {
 	return testscript.Params{
 		Dir: directory,
 		Setup: func(env *testscript.Env) error {
@@ -75,8 +99,13 @@ func scriptParams(directory, pulumiPath string) testscript.Params {
 			env.Setenv("PLANTON_STATE_DIR", filepath.Join(env.WorkDir, "state"))
 			// The folder of planton alone, for scripts that want nothing else on PATH.
 			env.Setenv("ONLY_PLANTON", filepath.SplitList(env.Getenv("PATH"))[0])
-			if pulumiPath != "" {
-				env.Setenv(pulumicli.Environment, pulumiPath)
+			if cli != nil {
+				name, value, err := engineVariable(cli, filepath.Join(env.WorkDir, "cache"))
+				if err != nil {
+					return err
+				}
+				env.Setenv(name, value)
+				env.Setenv("ENGINE", cli.Path)
 			}
 			env.Values[cloudsKey] = &clouds{}
 			return nil

@@ -3,7 +3,6 @@ package cli
 import (
 	"bytes"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,10 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/plantonhq/project-planton/internal/s3emulator"
-	"github.com/plantonhq/project-planton/internal/vaultemulator"
 	"github.com/plantonhq/project-planton/pkg/emulator"
 	"github.com/plantonhq/project-planton/pkg/emulator/civo"
-	"github.com/plantonhq/project-planton/pkg/provision"
 )
 
 // troubled is a planton whose state something befalls while it applies one manifest: a cluster and the firewall that comes with it.
@@ -49,12 +46,7 @@ func newTroubled(t *testing.T) *troubled {
 		t.Fatal(err)
 	}
 	s.serve("CIVO_API_URL", cloud)
-	keys := httptest.NewServer(&vaultemulator.Vault{})
-	t.Cleanup(keys.Close)
-	s.environment = append(s.environment, provision.EnvironmentSecretsProvider+"="+vaultemulator.SecretsProvider)
-	for name, value := range vaultemulator.Environment(keys.URL) {
-		s.environment = append(s.environment, name+"="+value)
-	}
+	s.keepKeys()
 	for _, network := range cloud.Networks() {
 		if network.Region == "FRA1" {
 			text := strings.Join([]string{

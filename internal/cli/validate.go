@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"fmt"
-
 	"github.com/pkg/errors"
 	"github.com/spf13/cobra"
 
@@ -50,7 +48,7 @@ func (o *validateOptions) run(streams Streams) error {
 	err := o.manifests.each(streams, nil, func(m *manifest.Manifest) {
 		switch o.output.format {
 		case outputText:
-			_, _ = fmt.Fprintf(&lines, "%s: %s is valid\n", m.Source, m)
+			_, _ = lines.Write([]byte(m.Source.String() + ": " + m.String() + " is valid\n"))
 		case outputJSON:
 			described = append(described, describe(m))
 		}

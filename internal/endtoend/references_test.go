@@ -97,7 +97,7 @@ func TestReferencesOnEachBackend(t *testing.T) {
 				"size: g4s.kube.medium, nodeCount: 2}")
 
 			for _, f := range []*folder{network, firewall, cluster, pool} {
-				f.pulumi("up", "--yes")
+				f.pulumi("up", "--yes", "--skip-preview")
 				f.pulumi("preview", "--expect-no-changes")
 			}
 			made := s.clusterNamed("main")
@@ -114,7 +114,7 @@ func TestReferencesOnEachBackend(t *testing.T) {
 			// The stack of the pool holds all outputs of the cluster's stack, also its kubeconfig.
 			s.checkHeld(held(), ".pulumi/stacks/civokubernetesnodepool/acme.prod.app.json")
 			for _, f := range []*folder{pool, cluster, firewall, network} {
-				f.pulumi("destroy", "--yes")
+				f.pulumi("destroy", "--yes", "--skip-preview")
 			}
 			s.checkHeld(held(), ".pulumi/history/civokubernetescluster/acme.prod.main/")
 		})
@@ -154,8 +154,8 @@ func TestSecretOutputsStaySecretAcrossStacks(t *testing.T) {
 
 	firewall := s.civoProgram("CivoFirewall", "{name: fw}", "{name: fw, region: lon1, "+httpsOnly+", networkId: {valueFrom: {name: net}}}", "fw")
 	firewall.pulumi("preview")
-	firewall.pulumi("up", "--yes")
-	firewall.pulumi("refresh", "--yes")
+	firewall.pulumi("up", "--yes", "--skip-preview")
+	firewall.pulumi("refresh", "--yes", "--skip-preview")
 	if got := strings.TrimSpace(firewall.pulumi("stack", "output", "network_id")); got != "[secret]" {
 		t.Errorf("the output of what refers to a secret is shown as %q", got)
 	}
@@ -179,7 +179,7 @@ func TestSecretOutputsStaySecretAcrossStacks(t *testing.T) {
 		}
 	}
 	s.checkHeld(filesOf(t, filepath.Join(s.dir, "state")), ".pulumi/history/civofirewall/fw/")
-	firewall.pulumi("destroy", "--yes")
+	firewall.pulumi("destroy", "--yes", "--skip-preview")
 }
 
 // checkpoint is the state of a stack, as it stands in the backend.
@@ -230,7 +230,7 @@ func TestLabelsThatNameStacks(t *testing.T) {
 		t.Fatal(err)
 	}
 	network.pulumi("stack", "init", fqdn)
-	network.pulumi("up", "--yes")
+	network.pulumi("up", "--yes", "--skip-preview")
 
 	const spec = "{name: fw, region: fra1, " + httpsOnly + ", networkId: {valueFrom: {name: net}}}"
 	unnamed := s.civoProgram("CivoFirewall", "{name: other, org: acme}", spec, "acme._.other")
@@ -244,12 +244,12 @@ func TestLabelsThatNameStacks(t *testing.T) {
 	firewall := s.civoProgram("CivoFirewall", `{name: fw, org: acme, labels: {
       "pulumi.project-planton.org/stack.name": edge,
       "pulumi.project-planton.org/stack.fqdn.civovpc.net": `+fqdn+`}}`, spec, "edge")
-	firewall.pulumi("up", "--yes")
+	firewall.pulumi("up", "--yes", "--skip-preview")
 	if got, want := strings.TrimSpace(firewall.pulumi("stack", "output", "network_id")), s.networksNamed("net")[0].ID; got != want {
 		t.Errorf("the firewall stands in network %s, want %s", got, want)
 	}
-	firewall.pulumi("destroy", "--yes")
-	network.pulumi("destroy", "--yes")
+	firewall.pulumi("destroy", "--yes", "--skip-preview")
+	network.pulumi("destroy", "--yes", "--skip-preview")
 }
 
 // What cannot be resolved is told before anything is made, in words that name both ends and what to do.
@@ -257,23 +257,30 @@ func TestReferencesThatCannotBeResolved(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
 	networkID := s.civoNetwork("net")
-	refuse := func(reason string, f *folder, parts ...string) {
+	refuseIn := func(reason string, f *folder, args []string, parts []string) {
 		t.Helper()
-		for _, args := range [][]string{{"preview"}, {"up", "--yes"}} {
-			stdout, stderr, err := f.try(args...)
-			for _, part := range parts {
-				if err == nil || !strings.Contains(stdout+stderr, part) {
-					t.Errorf("%s: %s: %v, want an error with %q\n%s%s", reason, args[0], err, part, stdout, stderr)
-				}
+		stdout, stderr, err := f.try(args...)
+		for _, part := range parts {
+			if err == nil || !strings.Contains(stdout+stderr, part) {
+				t.Errorf("%s: %s: %v, want an error with %q\n%s%s", reason, args[0], err, part, stdout, stderr)
 			}
 		}
+	}
+	// An up begins with a preview, which is where it is refused.
+	refuse := func(reason string, f *folder, parts ...string) {
+		t.Helper()
+		refuseIn(reason, f, []string{"up", "--yes"}, parts)
 	}
 	firewall := func(name, from string) *folder {
 		return s.civoProgram("CivoFirewall", "{name: "+name+"}", "{name: "+name+", region: lon1, "+httpsOnly+", networkId: {valueFrom: "+from+"}}", name)
 	}
 
-	refuse("no stack", firewall("one", "{name: net, env: prod}"),
-		`CivoFirewall "one"`, "spec.network_id", "network_id", `CivoVpc "net"`, "organization/civovpc/_.prod.net", "cannot be read", "first")
+	one := firewall("one", "{name: net, env: prod}")
+	for _, args := range [][]string{{"preview"}, {"up", "--yes"}, {"up", "--yes", "--skip-preview"}} {
+		refuseIn("no stack", one, args, []string{
+			`CivoFirewall "one"`, "spec.network_id", "network_id", `CivoVpc "net"`, "organization/civovpc/_.prod.net", "cannot be read", "first",
+		})
+	}
 
 	s.civoProgram("CivoVpc", "{name: empty}", "{networkName: empty, region: lon1}", "empty")
 	refuse("a stack that was never brought up", firewall("two", "{name: empty}"),

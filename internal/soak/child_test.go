@@ -30,6 +30,7 @@ import (
 	"github.com/plantonhq/project-planton/pkg/manifest"
 	civoplugin "github.com/plantonhq/project-planton/pkg/nativeprovider/civo"
 	digitaloceanplugin "github.com/plantonhq/project-planton/pkg/nativeprovider/digitalocean"
+	"github.com/plantonhq/project-planton/pkg/nativeprovider/journal"
 	"github.com/plantonhq/project-planton/pkg/provision"
 )
 
@@ -132,7 +133,7 @@ func pulumiProgram(ctx context.Context, command Command, folder string) error {
 func openStack(ctx context.Context, manifests []proto.Message) (auto.Stack, error) {
 	const project, name = "soak", "organization/soak/seed"
 	directory := os.Getenv(directoryEnvironment)
-	creates := filepath.Join(directory, "creates")
+	creates := journal.Open(filepath.Join(directory, "creates"))
 	civoPort, err := civoplugin.New("2.4.8").ServeJournaled(ctx, creates)
 	if err != nil {
 		return auto.Stack{}, err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 )
@@ -166,7 +167,7 @@ func (c *controller) pool(ctx context.Context, o object) error {
 		}
 		details := map[string]any{"platform": platform, "active_nodes": have, "desired_nodes": want, "ready_nodes": have}
 		if zones := o.Spec.Platform.GCP.Zones; len(zones) > 0 {
-			details["region"] = zones[0][:len(zones[0])-2]
+			details["region"] = regionOf(zones[0])
 		}
 		message := fmt.Sprintf("%d of %d nodes are ready", have, want)
 		switch {
@@ -184,6 +185,14 @@ func (c *controller) pool(ctx context.Context, o object) error {
 			return err
 		}
 	}
+}
+
+// regionOf is us-central1 for us-central1-a.
+func regionOf(zone string) string {
+	if at := strings.LastIndex(zone, "-"); at > 0 {
+		return zone[:at]
+	}
+	return zone
 }
 
 func (c *controller) report(ctx context.Context, kind string, o object, conditions []condition, details map[string]any) error {

@@ -137,3 +137,12 @@ func TestAPoolFromCreationToDeletion(t *testing.T) {
 		t.Errorf("%d nodes are left of a pool that is gone", left)
 	}
 }
+
+func TestRegionOf(t *testing.T) {
+	t.Parallel()
+	for zone, want := range map[string]string{"us-central1-a": "us-central1", "a": "a", "-": "-", "": ""} {
+		if got := regionOf(zone); got != want {
+			t.Errorf("the region of %q is %q, want %q", zone, got, want)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -11,6 +12,7 @@ import (
 	"github.com/pkg/errors"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver"
+	"github.com/riverqueue/river/rivertype"
 )
 
 // job is what River keeps: that an object is to be worked on. The token tells the one job that counts from those that were
@@ -134,6 +136,7 @@ func (d *DB) Work(ctx context.Context, options WorkOptions, work Work) error {
 	heartbeat, stopHeartbeat := context.WithCancel(detached)
 	helpers.Go(func() { every(ctx, options.Poll, w.giveOut) })
 	helpers.Go(func() { every(heartbeat, options.Claim/3, w.renew) })
+	helpers.Go(func() { every(ctx, options.Claim/3, func(ctx context.Context) { w.giveOutAnew(ctx, client) }) })
 	<-ctx.Done()
 	soft, cancelSoft := context.WithTimeout(detached, options.Grace)
 	defer cancelSoft()
@@ -350,6 +353,61 @@ func (w *worker) giveOut(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// giveOutAnew gives jobs out again that River handed to a process which then did not claim them: it ended in between, or could not write.
+// River has them run again too, but takes minutes.
+func (w *worker) giveOutAnew(ctx context.Context, client workers) {
+	const (
+		giveStatement = `UPDATE work SET token = ?4 WHERE kind = ?1 AND id = ?2 AND token = ?3 RETURNING 1`
+		most          = 1000
+	)
+	params := river.NewJobListParams().Kinds(job{}.Kind()).States(rivertype.JobStateRunning, rivertype.JobStateRetryable).First(most)
+	for {
+		found, err := client.JobList(ctx, params)
+		var unclaimed []job
+		if err == nil {
+			unclaimed, err = handedOut(found.Jobs, time.Now().Add(-w.options.Claim))
+		}
+		if err == nil && len(unclaimed) > 0 {
+			err = w.db.write(ctx, false, func(tx *tx) error {
+				for _, lost := range unclaimed {
+					token := newToken()
+					_, err := one(giveStatement, []any{lost.Object, lost.ID, lost.Token, token}, scanInt, tx.query)
+					if errors.Is(err, ErrNotFound) {
+						continue // it was claimed
+					}
+					if err != nil {
+						return err
+					}
+					tx.jobs = append(tx.jobs, job{Object: lost.Object, ID: lost.ID, Token: token})
+				}
+				return nil
+			})
+		}
+		if err != nil && ctx.Err() == nil {
+			w.db.options.Logger.Warn("jobs that were not claimed are not given out again", "error", err)
+		}
+		if err != nil || len(found.Jobs) < most {
+			return
+		}
+		params = params.After(found.LastCursor)
+	}
+}
+
+// handedOut are the jobs that River handed to a process before a time.
+func handedOut(rows []*rivertype.JobRow, before time.Time) (jobs []job, err error) {
+	for _, row := range rows {
+		if row.AttemptedAt == nil || row.AttemptedAt.After(before) {
+			continue
+		}
+		var handed job
+		if err := json.Unmarshal(row.EncodedArgs, &handed); err != nil {
+			return nil, errors.Wrap(err, "read a job")
+		}
+		jobs = append(jobs, handed)
+	}
+	return jobs, nil
 }
 
 // runner is the worker as River has it.

@@ -2,7 +2,9 @@ package store_test
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -235,6 +237,65 @@ func TestWorkStops(t *testing.T) {
 		})
 		if id := <-begun; id != "hurry" {
 			t.Errorf("%s runs again", id)
+		}
+	})
+}
+
+// TestWorkNeverClaimed leaves jobs as a process does that River handed them to, and that ended, or could not write, before it claimed
+// them. They run when the claim would have been over, not when River comes by.
+func TestWorkNeverClaimed(t *testing.T) {
+	onBoth(t, func(t *testing.T, address string) {
+		db := open(t, address, store.Options{})
+		for _, id := range []string{"handed out", "failed", "just now"} {
+			enqueue(t, db, id, 0)
+		}
+		driver, ago, encoded := "sqlite", "datetime('now', '-%d seconds')", "json(args)"
+		if strings.HasPrefix(address, "postgres:") {
+			driver, ago, encoded = "pgx", "now() - interval '%d seconds'", "args::text"
+		}
+		raw, err := sql.Open(driver, address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = raw.Close() }()
+		for id, state := range map[string]struct {
+			name    string
+			seconds int
+		}{"handed out": {"running", 20}, "failed": {"retryable", 20}, "just now": {"running", 0}} {
+			at := fmt.Sprintf(ago, state.seconds)
+			statement := fmt.Sprintf(`UPDATE river_job SET state = '%s', attempt = 1, attempted_at = %s WHERE %s LIKE '%%%s%%'`, state.name, at, encoded, id)
+			changed, err := raw.Exec(statement)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if rows, err := changed.RowsAffected(); rows != 1 || err != nil {
+				t.Fatalf("%d jobs are those of %q, %v", rows, id, err)
+			}
+		}
+		ran := make(chan string, 10)
+		stop := work(t, db, store.WorkOptions{Claim: 10 * time.Second}, func(_ context.Context, key store.Key) (time.Duration, error) {
+			ran <- key.ID
+			return 0, nil
+		})
+		runs := map[string]bool{}
+		within(t, "a job that was not claimed", func() bool {
+			select {
+			case id := <-ran:
+				if runs[id] {
+					t.Errorf("%s runs twice", id)
+				}
+				runs[id] = true
+			default:
+			}
+			return len(runs) == 2
+		})
+		if runs["just now"] {
+			t.Error("a job that may be claimed still was given out again")
+		}
+		within(t, "the job whose claim had time", func() bool { return len(ran) > 0 })
+		stop()
+		if waiting, running, err := db.Backlog(context.Background()); waiting+running != 0 || len(ran) != 1 || err != nil {
+			t.Errorf("%d wait, %d run, %d ran, %v", waiting, running, len(ran), err)
 		}
 	})
 }

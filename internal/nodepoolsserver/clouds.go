@@ -100,7 +100,7 @@ func openClouds(ctx context.Context, c config, db *store.DB, getenv func(string)
 	if err != nil {
 		return nil, err
 	}
-	opened.provisioner = reconcile.NewProvisioner(engine, configs, c.parallel)
+	opened.provisioner = reconcile.NewProvisioner(engine, configs, c.parallel, opened.progress)
 	return opened, nil
 }
 

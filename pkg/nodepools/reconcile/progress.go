@@ -25,15 +25,35 @@ func (p *Progress) Take(event provision.Event) {
 	if event.Planning {
 		return
 	}
-	p.mu.Lock()
-	f := p.followers[event.Stack]
-	p.mu.Unlock()
-	if f == nil {
-		return
-	}
 	if text := sentence(event); text != "" {
+		p.tell(event.Stack, text)
+	}
+}
+
+// say tells those who work on the stacks of manifests. It never waits.
+func (p *Progress) say(all []*manifest.Manifest, text string) {
+	for _, identity := range identities(all) {
+		p.tell(identity, text)
+	}
+}
+
+func (p *Progress) tell(stack stackidentity.Identity, text string) {
+	p.mu.Lock()
+	f := p.followers[stack]
+	p.mu.Unlock()
+	if f != nil {
 		f.say(text)
 	}
+}
+
+// identities are the stacks of manifests.
+func identities(all []*manifest.Manifest) (stacks []stackidentity.Identity) {
+	for _, m := range all {
+		if identity, err := stackidentity.For(m.Kind, metadataOf(m)); err == nil {
+			stacks = append(stacks, identity)
+		}
+	}
+	return stacks
 }
 
 // sentence says what an event tells; empty when there is nothing worth telling.
@@ -66,14 +86,9 @@ const pause = time.Second
 // the last call.
 func (p *Progress) follow(all []*manifest.Manifest, tell func(message string)) (stop func()) {
 	f := &follower{words: make(chan string, 1)}
-	var identities []stackidentity.Identity
-	for _, m := range all {
-		if identity, err := stackidentity.For(m.Kind, metadataOf(m)); err == nil {
-			identities = append(identities, identity)
-		}
-	}
+	stacks := identities(all)
 	p.mu.Lock()
-	for _, identity := range identities {
+	for _, identity := range stacks {
 		p.followers[identity] = f
 	}
 	p.mu.Unlock()
@@ -96,7 +111,7 @@ func (p *Progress) follow(all []*manifest.Manifest, tell func(message string)) (
 	}()
 	return func() {
 		p.mu.Lock()
-		for _, identity := range identities {
+		for _, identity := range stacks {
 			delete(p.followers, identity)
 		}
 		p.mu.Unlock()

@@ -260,6 +260,9 @@ const (
 	metadataDesiredNodes = "desired_nodes"
 )
 
+// engineStarts is what is told of an operation before its engine says more.
+const engineStarts = "the engine starts"
+
 // apply makes the cloud what the spec says, or looks for drift where it is already.
 func (r *Reconciler) apply(ctx context.Context, o *object) (time.Duration, error) {
 	all, waiting, err := r.manifests(ctx, o)
@@ -279,7 +282,7 @@ func (r *Reconciler) apply(ctx context.Context, o *object) (time.Duration, error
 	if o.reported.GetMetadata().GetFields()[metadataCloudID].GetStringValue() == "" {
 		verb = "Creating"
 	}
-	begun := report{ready: statusFalse, progressing: statusTrue, reason: verb, message: "the engine starts"}
+	begun := report{ready: statusFalse, progressing: statusTrue, reason: verb, message: engineStarts}
 	r.tell(ctx, o, begun)
 	if drifted {
 		// The state says otherwise than the cloud, and an update would go by the state.
@@ -346,7 +349,7 @@ func (r *Reconciler) delete(ctx context.Context, o *object) (time.Duration, erro
 			return 0, err
 		}
 	}
-	begun := report{ready: statusFalse, deleting: statusTrue, reason: "Deleting", message: "the engine starts"}
+	begun := report{ready: statusFalse, deleting: statusTrue, reason: "Deleting", message: engineStarts}
 	r.tell(ctx, o, begun)
 	if _, err := r.follow(ctx, o, all, begun, r.options.Provisioner.Destroy); err != nil {
 		return r.failed(ctx, o, all, err)

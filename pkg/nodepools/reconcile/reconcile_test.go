@@ -451,7 +451,8 @@ func TestNotAllAtOnce(t *testing.T) {
 // TestParallel: no more engines run side by side than may, and who waits for one can be stopped.
 func TestParallel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, ok := NewProvisioner(&provision.Engine{}, provision.ProviderConfigs{}, 2).(*stacks)
+		progress := NewProgress()
+		s, ok := NewProvisioner(&provision.Engine{}, provision.ProviderConfigs{}, 2, progress).(*stacks)
 		if !ok {
 			t.Fatal("it is another Provisioner")
 		}
@@ -461,8 +462,8 @@ func TestParallel(t *testing.T) {
 		}
 		var running, most int
 		var mu sync.Mutex
-		operate := func() {
-			_, err := s.do(t.Context(), all, func(*provision.Set, context.Context) ([]*provision.Result, error) {
+		operate := func(changes bool) {
+			_, err := s.do(t.Context(), all, changes, func(*provision.Set, context.Context) ([]*provision.Result, error) {
 				mu.Lock()
 				running++
 				most = max(most, running)
@@ -477,19 +478,37 @@ func TestParallel(t *testing.T) {
 				t.Error(err)
 			}
 		}
+		var told []string
+		unfollow := progress.follow(all, func(message string) { told = append(told, message) })
 		var group sync.WaitGroup
-		for range 7 {
-			group.Go(operate)
+		for range 2 {
+			group.Go(func() { operate(true) })
 		}
 		synctest.Wait()
+		group.Go(func() { operate(false) })
+		synctest.Wait()
+		if len(told) > 0 {
+			t.Errorf("those that need not wait, and one that looks, said %q", told)
+		}
+		for range 5 {
+			group.Go(func() { operate(true) })
+		}
+		synctest.Wait()
+		if want := []string{"waits: 2 others are worked on, and no more may be at a time"}; !slices.Equal(told, want) {
+			t.Errorf("those that wait said %q, want %q", told, want)
+		}
 		stopped, cancel := context.WithCancelCause(t.Context())
 		cancel(errLeaseLost)
-		if _, err := s.do(stopped, all, nil); !errors.Is(err, errLeaseLost) {
+		if _, err := s.do(stopped, all, true, nil); !errors.Is(err, errLeaseLost) {
 			t.Errorf("who waits for an engine and is stopped: %v", err)
 		}
 		group.Wait()
+		unfollow()
 		if most != 2 {
 			t.Errorf("%d engines ran side by side, want 2", most)
+		}
+		if last := told[len(told)-1]; last != engineStarts {
+			t.Errorf("the last of those that waited said %q, want %q", last, engineStarts)
 		}
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"runtime"
 
 	"github.com/plantonhq/project-planton/pkg/kinds"
+	"github.com/plantonhq/project-planton/pkg/validation"
 )
 
 // window is how many documents are held at once: enough for all cores to have something to do while one of them is slow, few enough to be
@@ -126,7 +127,7 @@ func (c *collector) collect(none string, feed func(*feeder) error) error {
 	for range cores {
 		go func() {
 			var p parser
-			var f filler
+			f := filler{memo: validation.NewMemo()}
 			for b := range unread {
 				b.read(&p, &f, c.settings)
 			}

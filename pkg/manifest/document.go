@@ -18,7 +18,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/plantonhq/project-planton/pkg/kinds"
-	"github.com/plantonhq/project-planton/pkg/validation"
 )
 
 // document is one YAML document of a file.
@@ -288,7 +287,7 @@ func readDocument(source Source, doc document, root *yaml.Node, problem *Problem
 	source.Line = root.Line
 	m := &Manifest{Kind: kind, Target: kind.NewTarget(), Source: source, document: doc, settings: all}
 	if len(all) == 0 {
-		if f.fill(root, m.Target) && validation.Validate(m.Target) == nil {
+		if f.read(root, m.Target) {
 			m.top = f.top
 			clearStatus(m.Target)
 			return read{manifest: m}

@@ -10,6 +10,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/plantonhq/project-planton/pkg/validation"
 )
 
 // filler fills a message from a document in which nothing is out of the ordinary, many times as fast as a decoder. It writes what stands
@@ -20,6 +22,7 @@ type filler struct {
 	nodes int
 	wire  []byte
 	top   []fieldPlace // the fields of the document itself
+	memo  *validation.Memo
 }
 
 // fieldPlace is where the key of a field stands.
@@ -28,7 +31,12 @@ type fieldPlace struct {
 	at   position
 }
 
-// fill reads a document into an empty message. When it returns false, the message is of no use.
+// read fills an empty message, and tells whether that went well and the message keeps all rules. When it returns false, the message is of
+// no use.
+func (f *filler) read(root *yaml.Node, into proto.Message) bool {
+	return f.fill(root, into) && f.memo.Valid(into)
+}
+
 func (f *filler) fill(root *yaml.Node, into proto.Message) bool {
 	f.nodes, f.wire, f.top = 0, f.wire[:0], make([]fieldPlace, 0, len(root.Content)/2)
 	return f.message(root, planOf(into.ProtoReflect().Descriptor()), true) && f.nodes <= maxNodes &&

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/pkg/errors"
 	"go.yaml.in/yaml/v3"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protopath"
@@ -419,6 +420,31 @@ func TestParserIsShared(t *testing.T) {
 			if got := p.shared != nil; got != want || i > 0 && tc.shared[i-1] && want && p.shared != before {
 				t.Errorf("%s: after document %d: shared %t", tc.reason, i+1, got)
 			}
+		}
+	}
+}
+
+// TestBadBehindGood: what is known of good manifests hides nothing of those behind them that are like them.
+func TestBadBehindGood(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct{ reason, old, changed, field, rule string }{
+		{"a name, which differs each time", "networkName: net-600", "networkName: NET", "spec.network_name", "dns_label"},
+		{"a text that is the same each time", "ipRangeCidr: 10.0.0.0/22}\n# 600", "ipRangeCidr: 10.0.0.1/22}", "spec.ip_range_cidr", "ipv4_network"},
+		{"what is missing", "metadata: {name: net-600}", "metadata: {}", "metadata.name", "required"},
+	} {
+		var text strings.Builder
+		for i := range 1000 {
+			fmt.Fprintf(&text, "---\napiVersion: civo.project-planton.org/v1\nkind: CivoVpc\nmetadata: {name: net-%[1]d}\n"+
+				"spec: {networkName: net-%[1]d, region: lon1, ipRangeCidr: 10.0.0.0/22}\n# %[1]d\n", i)
+		}
+		_, err := Parse("f.yaml", []byte(strings.Replace(text.String(), tc.old, tc.changed, 1)))
+		var invalid *Error
+		if !errors.As(err, &invalid) || len(invalid.Problems) != 1 {
+			t.Errorf("%s: got %v, want one problem", tc.reason, err)
+			continue
+		}
+		if got := invalid.Problems[0]; got.FieldPath != tc.field || got.RuleID != tc.rule || got.Document != 601 {
+			t.Errorf("%s: got %s [%s] in document %d, want %s [%s] in document 601", tc.reason, got.FieldPath, got.RuleID, got.Document, tc.field, tc.rule)
 		}
 	}
 }

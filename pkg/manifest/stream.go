@@ -11,22 +11,27 @@ import (
 // good part of what a short document does. Where that one fails, the document is parsed alone, which tells what is wrong with it.
 type parser struct {
 	documents []document // that are still to be parsed
+	ordinary  []bool     // which of them are
 	shared    *yaml.Decoder
 	joined    []byte // what shared reads
 	line      int    // where the next document begins in it, counted from 0
 }
 
 // reset begins with other documents.
-func (p *parser) reset(documents []document) { p.documents, p.shared = documents, nil }
+func (p *parser) reset(documents []document) {
+	p.documents, p.ordinary, p.shared = documents, make([]bool, 0, len(documents)), nil
+	for _, doc := range documents {
+		p.ordinary = append(p.ordinary, doc.isOrdinary())
+	}
+}
 
 // next parses the next document, as root does.
 func (p *parser) next() (*yaml.Node, *Problem) {
-	doc := p.documents[0]
-	isOrdinary := doc.isOrdinary()
+	doc, isOrdinary := p.documents[0], p.ordinary[0]
 	if isOrdinary && p.shared == nil {
 		p.join()
 	}
-	p.documents = p.documents[1:]
+	p.documents, p.ordinary = p.documents[1:], p.ordinary[1:]
 	if !isOrdinary {
 		return doc.root()
 	}
@@ -59,8 +64,8 @@ func (p *parser) parse() (root *yaml.Node) {
 // join makes a stream of all ordinary documents from the next one on.
 func (p *parser) join() {
 	p.joined = p.joined[:0]
-	for _, doc := range p.documents {
-		if doc.isOrdinary() {
+	for i, doc := range p.documents {
+		if p.ordinary[i] {
 			p.joined = append(append(p.joined, "---\n"...), doc.text...)
 		}
 	}

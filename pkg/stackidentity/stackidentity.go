@@ -16,9 +16,7 @@ package stackidentity
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"regexp"
 	"strings"
-	"sync"
 
 	"github.com/pkg/errors"
 
@@ -76,8 +74,18 @@ func (i Identity) In(organization string) Identity {
 	return i
 }
 
-// part is what Pulumi accepts for the names of organizations, projects and stacks.
-var part = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_.-]{1,100}$`) })
+// longestPart is how long the names of organizations, projects and stacks are at most with Pulumi.
+const longestPart = 100
+
+// isForeign tells of a character that Pulumi does not accept in these names.
+func isForeign(r rune) bool {
+	switch {
+	case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '_', r == '.', r == '-':
+		return false
+	default:
+		return true
+	}
+}
 
 // Parse reads "organization/project/stack", as String writes it.
 func Parse(text string) (Identity, error) {
@@ -126,12 +134,16 @@ func split(fqdn string) (Identity, error) {
 }
 
 func (i Identity) validate(kind kinds.Kind, name string) error {
-	return errors.Wrapf(i.check(), "stack %s of %s %q", i, kind.Name, name)
+	err := i.check()
+	if err == nil {
+		return nil
+	}
+	return errors.Wrapf(err, "stack %s of %s %q", i, kind.Name, name)
 }
 
 func (i Identity) check() error {
 	for _, text := range []string{i.Organization, i.Project, i.Stack} {
-		if !part().MatchString(text) || strings.Trim(text, ".") == "" {
+		if len(text) > longestPart || strings.ContainsFunc(text, isForeign) || strings.Trim(text, ".") == "" {
 			return errors.Errorf("%q must be 1 to 100 letters, digits, '-', '_' or '.'", text)
 		}
 	}

@@ -15,3 +15,13 @@ func BenchmarkValidate(b *testing.B) {
 		}
 	}
 }
+
+func BenchmarkMemo(b *testing.B) {
+	memo, message := validation.NewMemo(), validVpc()
+	b.ReportAllocs()
+	for b.Loop() {
+		if !memo.Valid(message) {
+			b.Fatal(validation.Validate(message))
+		}
+	}
+}

@@ -77,7 +77,7 @@ func Run[M proto.Message](t *testing.T, valid func() M, groups ...[]Case[M]) {
 	})
 }
 
-// run changes a valid message as the case says and compares the violations.
+// run changes a valid message as the case says and compares the violations, also with what a memo says that knows the valid one.
 func (c Case[M]) run(t *testing.T, m M) {
 	t.Helper()
 	sorted := func(vs []Violation) []Violation {
@@ -87,9 +87,16 @@ func (c Case[M]) run(t *testing.T, m M) {
 		})
 		return vs
 	}
+	memo := validation.NewMemo()
+	if !memo.Valid(m) {
+		t.Error("a memo takes the message that cases start from for invalid")
+	}
 	c.Mutate(m)
 	if diff := gocmp.Diff(sorted(c.Want), sorted(Of(t, m))); diff != "" {
 		t.Errorf("%s\nviolations (-want +got):\n%s", c.Reason, diff)
+	}
+	if got, want := memo.Valid(m), len(c.Want) == 0; got != want {
+		t.Errorf("%s\na memo of the message that cases start from says %t, want %t", c.Reason, got, want)
 	}
 }
 

@@ -30,6 +30,12 @@ func (s *Server) newGateway() error {
 			s.answer(w, r, err)
 		}),
 		runtime.WithForwardResponseOption(forward),
+		runtime.WithForwardResponseRewriter(func(ctx context.Context, message proto.Message) (any, error) {
+			if written := aboutOf(ctx).document; written != nil {
+				return written, nil
+			}
+			return message, nil
+		}),
 		runtime.WithMiddlewares(s.check),
 		// A POST is a POST, whatever its X-HTTP-Method-Override says.
 		runtime.WithDisablePathLengthFallback(),
@@ -180,11 +186,13 @@ func (marshaler) ContentType(any) string { return "application/json" }
 
 // Marshal writes a message.
 func (marshaler) Marshal(v any) ([]byte, error) {
-	message, ok := v.(proto.Message)
-	if !ok {
-		return json.Marshal(v)
+	switch v := v.(type) {
+	case document:
+		return v, nil
+	case proto.Message:
+		return marshal(v)
 	}
-	return marshal(message)
+	return json.Marshal(v)
 }
 
 // marshal writes a message in the one way that JSON without spaces has, with the fields that are always there.

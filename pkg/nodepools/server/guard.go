@@ -107,6 +107,7 @@ func (s *Server) identify(r *http.Request) (*http.Request, error) {
 	ctx := auth.NewContext(r.Context(), identity)
 	ctx = service.WithRequest(ctx, service.Request{
 		ID: info.id, IfMatch: r.Header.Get("If-Match"), IfNoneMatch: r.Header.Get("If-None-Match"), IdempotencyKey: key,
+		Written: func(document []byte) { info.document = document },
 	})
 	r = r.WithContext(ctx)
 	info.request = r

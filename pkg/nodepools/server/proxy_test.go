@@ -2,15 +2,12 @@ package server_test
 
 import (
 	"context"
-	"flag"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/plantonhq/project-planton/internal/openapi/prism"
@@ -20,9 +17,9 @@ import (
 // openapiTool returns the path of a tool that `make openapi` installs.
 func openapiTool(t *testing.T, name string) string {
 	t.Helper()
-	folder := os.Getenv("NODEPOOLS_OPENAPI_TOOLS")
+	folder := os.Getenv(prism.ToolsVariable)
 	if folder == "" {
-		t.Skip("NODEPOOLS_OPENAPI_TOOLS does not say where prism and redocly are; make openapi does")
+		t.Skip(prism.ToolsVariable + " does not say where prism and redocly are; make openapi does")
 	}
 	return filepath.Join(folder, name)
 }
@@ -46,50 +43,19 @@ func TestDescriptionPassesTheLinter(t *testing.T) {
 	}
 }
 
-// validating is the prism that requests of all tests go through, where make openapi says where it stands; else nil. What cannot go
-// through it is marked with the reason (prism.Direct), which the end of the tests lists: server-sent events, headers that are given twice,
-// bodies that are not JSON, HEAD, and the pages that the description does not have. gRPC, unix sockets and client certificates are no
-// business of an HTTP proxy, and their tests have clients of their own.
-var (
-	validating = sync.OnceValues(func() (*prism.Proxy, error) {
-		tools := os.Getenv("NODEPOOLS_OPENAPI_TOOLS")
-		if tools == "" {
-			return nil, nil
-		}
-		var err error
-		started, err = prism.Start(tools, server.Description())
-		return started, err
-	})
-	started *prism.Proxy
-)
-
+// TestMain has the requests of all tests go through prism, where there is one. What cannot go through it is marked with the reason
+// (prism.Direct), which the end of the tests lists: server-sent events, headers that are given twice, bodies that are not JSON, HEAD, and
+// the pages that the description does not have. gRPC, unix sockets and client certificates are no business of an HTTP proxy, and their
+// tests have clients of their own.
 func TestMain(m *testing.M) {
-	code := m.Run()
-	if started != nil {
-		fmt.Print(started.Report())
-		// Of all tests, not of some that were chosen.
-		if chosen := flag.Lookup("test.run").Value.String(); chosen == "" && code == 0 && started.Passed() < 250 {
-			fmt.Printf("only %d requests went through the proxy\n", started.Passed())
-			code = 1
-		}
-		started.Stop()
-	}
-	os.Exit(code)
+	os.Exit(prism.Main(m.Run, server.Description(), 250))
 }
 
 // through has the requests of a client go through the validating proxy, where there is one.
 func through(t testing.TB, client *http.Client) *prism.Proxy {
 	t.Helper()
-	proxy, err := validating()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if proxy != nil {
-		client.Transport = proxy.Transport(client.Transport, func(r *http.Request, text string) {
-			t.Errorf("%s %s: %s", r.Method, r.URL, text)
-		})
-	}
-	return proxy
+	prism.Through(t, client)
+	return prism.Shared(t)
 }
 
 // TestTheProxyComplains: what does not fit is told, of requests and of answers, and what is declared malformed must be.
@@ -101,10 +67,7 @@ func TestTheProxyComplains(t *testing.T) {
 		_, _ = w.Write([]byte(`{"nodepools":null,"total":"1"}`))
 	}))
 	t.Cleanup(upstream.Close)
-	proxy, err := validating()
-	if err != nil {
-		t.Fatal(err)
-	}
+	proxy := prism.Shared(t)
 	for name, test := range map[string]struct {
 		context    context.Context
 		path, want string
@@ -130,6 +93,38 @@ func TestTheProxyComplains(t *testing.T) {
 		_ = answer.Body.Close()
 		if !strings.Contains(told, test.want) || test.want == "" && told != "" {
 			t.Errorf("%s: the proxy says %q", name, told)
+		}
+	}
+}
+
+// TestTheProxyLosesNobody: a server that is gone, or goes in the middle of an answer, is lost through the proxy too; no answer is made up.
+func TestTheProxyLosesNobody(t *testing.T) {
+	t.Parallel()
+	openapiTool(t, "prism")
+	half := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Content-Length", "1000")
+		_, _ = w.Write([]byte(`{"nodepools":[`))
+		_ = http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	}))
+	t.Cleanup(half.Close)
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	for name, address := range map[string]string{"half an answer": half.URL, "no server": gone.URL} {
+		client := &http.Client{}
+		transport := prism.Through(t, client)
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address+"/api/v1/nodepools", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("X-User-Email", "user@example.com")
+		answer, err := client.Do(r)
+		if err == nil {
+			_ = answer.Body.Close()
+			t.Errorf("%s: it was answered with %d", name, answer.StatusCode)
+		} else if !strings.Contains(err.Error(), "the server was lost") || transport.Passed() != 0 {
+			t.Errorf("%s: %v, and %d requests passed", name, err, transport.Passed())
 		}
 	}
 }

@@ -27,7 +27,12 @@ type about struct {
 	err      error
 	tooLarge bool
 	request  *http.Request
+	// document is the JSON of the answer, where the service has made it already.
+	document document
 }
+
+// document is JSON that is answered as it is.
+type document []byte
 
 type aboutKey struct{}
 

@@ -23,6 +23,8 @@ type change struct {
 	// controllers are read once, when they are needed.
 	controllers []store.Controller
 	read        bool
+	// document is the JSON of what is answered, where there is one.
+	document []byte
 }
 
 // errDryRun ends a transaction that shall write nothing.
@@ -72,7 +74,9 @@ func answer[A proto.Message](ctx context.Context, s *Service, call call, fresh f
 		fingerprint = s.sealer.fingerprint([]byte(call.method), message, []byte(request.IfMatch), []byte(request.IfNoneMatch))
 	}
 	keyed := request.IdempotencyKey != "" && !call.dryRun
+	var document []byte
 	err := s.transact(ctx, call.actor, func(c *change) error {
+		document = nil
 		if keyed {
 			saved, err := c.tx.Idempotent(call.actor, request.IdempotencyKey)
 			switch {
@@ -94,6 +98,7 @@ func answer[A proto.Message](ctx context.Context, s *Service, call call, fresh f
 		if call.dryRun {
 			return errDryRun
 		}
+		document = c.document
 		if !keyed {
 			return nil
 		}
@@ -108,6 +113,9 @@ func answer[A proto.Message](ctx context.Context, s *Service, call call, fresh f
 	if err != nil {
 		return none, err
 	}
+	if document != nil && request.Written != nil {
+		request.Written(document)
+	}
 	return result, nil
 }
 
@@ -120,14 +128,20 @@ func checkIdempotencyKey(key string) error {
 
 // load reads an object as the transaction sees it.
 func (c *change) load(key store.Key) (*object, error) {
-	record, err := c.tx.Get(key)
-	if errors.Is(err, store.ErrNotFound) {
-		return nil, notFound(key.Kind)
-	}
+	record, err := c.record(key)
 	if err != nil {
 		return nil, err
 	}
 	return decode(record)
+}
+
+// record reads the record of an object as the transaction sees it.
+func (c *change) record(key store.Key) (store.Record, error) {
+	record, err := c.tx.Get(key)
+	if errors.Is(err, store.ErrNotFound) {
+		return record, notFound(key.Kind)
+	}
+	return record, err
 }
 
 // put writes an object at this transaction's revision.

@@ -21,7 +21,7 @@ func (s *Service) CreateNodePool(ctx context.Context, request *nodepoolsv1.Creat
 	}
 	given := request.GetNodepool()
 	// What the service makes is not taken from a client.
-	wanted := &nodepoolsv1.NodePool{Id: given.GetId(), Name: given.GetName(), ClusterId: given.GetClusterId(), Spec: proto.CloneOf(given.GetSpec())}
+	wanted := &nodepoolsv1.NodePool{Id: given.GetId(), Name: given.GetName(), ClusterId: given.GetClusterId(), Spec: given.GetSpec()}
 	if wanted.ClusterId == "" {
 		wanted.ClusterId = request.GetClusterId()
 	}
@@ -35,26 +35,35 @@ func (s *Service) CreateNodePool(ctx context.Context, request *nodepoolsv1.Creat
 	if err := checkCreation(requestOf(ctx), store.NodePool); err != nil {
 		return nil, err
 	}
-	var cluster *object
+	var cluster *nodepoolsv1.Cluster
 	result, err := answer(ctx, s, call{who.Name, "CreateNodePool", request, request.GetDryRun()}, newNodePool, func(c *change) (*nodepoolsv1.NodePool, store.Key, error) {
 		pool := &object{Key: store.Key{Kind: store.NodePool, ID: wanted.Id}, pool: proto.CloneOf(wanted)}
-		var err error
-		if cluster, err = c.loadFor(who, store.Key{Kind: store.Cluster, ID: wanted.ClusterId}); err != nil {
+		parent, err := c.recordFor(who, store.Key{Kind: store.Cluster, ID: wanted.ClusterId})
+		if err != nil {
 			return nil, pool.Key, err
 		}
-		if cluster.deleting() {
+		if parent.Deleting {
 			return nil, pool.Key, conflict("Cluster is being deleted")
 		}
-		if pool.platform() != cluster.platform() {
-			return nil, pool.Key, violates("spec.platform.type", "node_pool.cluster_platform", "must be the platform of the cluster: "+cluster.platform())
+		if pool.platform() != parent.Platform {
+			return nil, pool.Key, violates("spec.platform.type", "node_pool.cluster_platform", "must be the platform of the cluster: "+parent.Platform)
 		}
-		if err := c.create(pool, cluster.record.Owner, cluster.cluster); err != nil {
+		// Only what this service provisions itself is checked against the cluster, and previewed in it.
+		cluster = nil
+		if c.options.Provisioned[pool.platform()] != "" {
+			loaded, err := decode(parent)
+			if err != nil {
+				return nil, pool.Key, err
+			}
+			cluster = loaded.cluster
+		}
+		if err := c.create(pool, parent.Owner, cluster); err != nil {
 			return nil, pool.Key, err
 		}
-		return redacted(pool.pool), pool.Key, nil
+		return answerOf(c, pool, pool.pool), pool.Key, nil
 	})
 	if err == nil && request.GetDryRun() {
-		s.preview(ctx, redacted(cluster.cluster), result)
+		s.preview(ctx, redacted(cluster), result)
 	}
 	return result, err
 }
@@ -66,7 +75,7 @@ func (s *Service) CreateCluster(ctx context.Context, request *nodepoolsv1.Create
 		return nil, err
 	}
 	given := request.GetCluster()
-	wanted := &nodepoolsv1.Cluster{Id: given.GetId(), Name: given.GetName(), Spec: proto.CloneOf(given.GetSpec())}
+	wanted := &nodepoolsv1.Cluster{Id: given.GetId(), Name: given.GetName(), Spec: given.GetSpec()}
 	if err := check(wanted, "cluster"); err != nil {
 		return nil, s.outcome(ctx, err)
 	}
@@ -79,7 +88,7 @@ func (s *Service) CreateCluster(ctx context.Context, request *nodepoolsv1.Create
 		if err := c.create(cluster, who.Name, cluster.cluster); err != nil {
 			return nil, cluster.Key, err
 		}
-		return redacted(cluster.cluster), cluster.Key, nil
+		return answerOf(c, cluster, cluster.cluster), cluster.Key, nil
 	})
 	if err == nil && request.GetDryRun() {
 		s.preview(ctx, result, nil)
@@ -134,11 +143,20 @@ func (c *change) create(o *object, owner string, cluster *nodepoolsv1.Cluster) e
 
 // loadFor reads an object that an identity sees.
 func (c *change) loadFor(who auth.Identity, key store.Key) (*object, error) {
-	o, err := c.load(key)
-	if err == nil && !sees(who, o.record) {
-		return nil, notFound(key.Kind)
+	record, err := c.recordFor(who, key)
+	if err != nil {
+		return nil, err
 	}
-	return o, err
+	return decode(record)
+}
+
+// recordFor reads the record of an object that an identity sees.
+func (c *change) recordFor(who auth.Identity, key store.Key) (store.Record, error) {
+	record, err := c.record(key)
+	if err == nil && !sees(who, record) {
+		return store.Record{}, notFound(key.Kind)
+	}
+	return record, err
 }
 
 func newNodePool() *nodepoolsv1.NodePool { return &nodepoolsv1.NodePool{} }

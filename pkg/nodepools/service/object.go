@@ -24,6 +24,8 @@ type object struct {
 	cluster *nodepoolsv1.Cluster
 	// record is the object as it was read, or as it was put last.
 	record store.Record
+	// shown is the object without its secrets, as it was put last. Nobody changes it before the transaction is over.
+	shown resource
 	// due and needsReconcile come from evaluating it.
 	due            time.Time
 	needsReconcile bool
@@ -164,7 +166,8 @@ func (o *object) toRecord(owner string, revision int64) (store.Record, error) {
 	if err != nil {
 		return store.Record{}, errors.Wrapf(err, "write %s %s", o.Kind, o.ID)
 	}
-	document, err := o.document()
+	o.shown = redacted(o.resource())
+	document, err := toJSON(o.shown)
 	if err != nil {
 		return store.Record{}, err
 	}
@@ -189,12 +192,14 @@ func (o *object) toRecord(owner string, revision int64) (store.Record, error) {
 	return record, nil
 }
 
-// document is the object as JSON, as it is answered.
-func (o *object) document() ([]byte, error) {
-	if o.cluster != nil {
-		return toJSON(redacted(o.cluster))
+// answerOf is an object as it is answered: message, without its secrets. Of what was put, the JSON is there already.
+func answerOf[M proto.Message](c *change, o *object, message M) M {
+	shown, ok := o.shown.(M)
+	if !ok {
+		return redacted(message)
 	}
-	return toJSON(redacted(o.pool))
+	c.document = o.record.Document
+	return shown
 }
 
 // toJSON writes a message as compact JSON. Protojson alone spaces its output differently from build to build.

@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"strings"
+	"sync"
 
 	"github.com/pkg/errors"
 	"golang.org/x/crypto/chacha20poly1305"
@@ -133,24 +134,63 @@ func redacted[M proto.Message](message M) M {
 
 // eachSecret replaces each field that debug_redact marks. Paths are those of the JSON.
 func eachSecret(message protoreflect.Message, path string, replace func(path, value string) (string, error)) error {
-	var failed error
-	message.Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
-		if field.IsList() || field.IsMap() {
-			return true
+	for _, field := range secretFields(message.Descriptor()) {
+		if !message.Has(field) {
+			continue
 		}
 		at := strings.TrimPrefix(path+"."+field.JSONName(), ".")
-		switch {
-		case field.Kind() == protoreflect.MessageKind:
-			failed = eachSecret(value.Message(), at, replace)
-		case isSecret(field):
-			var text string
-			if text, failed = replace(at, value.String()); failed == nil {
-				message.Set(field, protoreflect.ValueOfString(text))
+		if field.Message() != nil {
+			if err := eachSecret(message.Get(field).Message(), at, replace); err != nil {
+				return err
 			}
+			continue
 		}
-		return failed == nil
-	})
-	return failed
+		text, err := replace(at, message.Get(field).String())
+		if err != nil {
+			return err
+		}
+		message.Set(field, protoreflect.ValueOfString(text))
+	}
+	return nil
+}
+
+// withSecrets has the secretFields of each type of message that was asked for.
+var withSecrets sync.Map
+
+// secretFields are the fields of a message that are secrets or messages with secrets: few are, and every write and its answer look for them.
+func secretFields(message protoreflect.MessageDescriptor) []protoreflect.FieldDescriptor {
+	known, _ := withSecrets.Load(message)
+	if fields, ok := known.([]protoreflect.FieldDescriptor); ok {
+		return fields
+	}
+	var found []protoreflect.FieldDescriptor
+	for i := range message.Fields().Len() {
+		if field := message.Fields().Get(i); leadsToSecret(field, map[protoreflect.FullName]bool{}) {
+			found = append(found, field)
+		}
+	}
+	withSecrets.Store(message, found)
+	return found
+}
+
+// leadsToSecret says whether a field is a secret, or a message with one in it. Seen are the types that were looked at already.
+func leadsToSecret(field protoreflect.FieldDescriptor, seen map[protoreflect.FullName]bool) bool {
+	message := field.Message()
+	switch {
+	case field.IsList() || field.IsMap():
+		return false
+	case message == nil:
+		return isSecret(field)
+	case seen[message.FullName()]:
+		return false
+	}
+	seen[message.FullName()] = true
+	for i := range message.Fields().Len() {
+		if leadsToSecret(message.Fields().Get(i), seen) {
+			return true
+		}
+	}
+	return false
 }
 
 func isSecret(field protoreflect.FieldDescriptor) bool {

@@ -114,6 +114,9 @@ type Request struct {
 	IfMatch, IfNoneMatch string
 	// IdempotencyKey makes a repeated request get the answer of the first one.
 	IdempotencyKey string
+	// Written, when not nil, is called with the JSON of an answer that was kept as such; it need not be made of the message again. Answers
+	// of which there is none are not told.
+	Written func(document []byte)
 }
 
 type requestKey struct{}

@@ -129,7 +129,7 @@ func (s *Service) updateNodePool(ctx context.Context, id, clusterID string, call
 		if err := c.update(pool, &object{Key: key, pool: next}, cluster.cluster); err != nil {
 			return nil, key, err
 		}
-		return redacted(pool.pool), key, nil
+		return answerOf(c, pool, pool.pool), key, nil
 	})
 	if err == nil && call.dryRun {
 		s.preview(ctx, redacted(cluster.cluster), result)
@@ -184,7 +184,7 @@ func (s *Service) updateCluster(ctx context.Context, id string, call call, valid
 		if err := c.update(cluster, &object{Key: key, cluster: next}, next); err != nil {
 			return nil, key, err
 		}
-		return redacted(cluster.cluster), key, nil
+		return answerOf(c, cluster, cluster.cluster), key, nil
 	})
 	if err == nil && call.dryRun {
 		s.preview(ctx, result, nil)

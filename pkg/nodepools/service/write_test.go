@@ -2,6 +2,7 @@ package service_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pkg/errors"
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
 	nodepoolsv1 "github.com/plantonhq/project-planton/apis/org/project_planton/nodepools/v1"
@@ -503,5 +505,66 @@ func TestRegistrationThatIsCutOff(t *testing.T) {
 	before := must[int64](t, "revision")(b.store.Revision(t.Context()))
 	if err := next.Tick(t.Context()); err != nil || before == revision || before != must[int64](t, "revision")(b.store.Revision(t.Context())) {
 		t.Errorf("with nothing to do, something was written after revision %d (%v)", before, err)
+	}
+}
+
+// TestWritten: the JSON of what was written is told as it is kept, so that it can be answered; where there is none, nothing is told.
+func TestWritten(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	parent := b.cluster(alice, "production", "aws")
+	const text = `{"platform": {"type": "aws", "aws": {"instanceType": "m5.xlarge", "userData": "hunter2"}}, "nodeCount": %d}`
+	var told []byte
+	as := func(key string) context.Context {
+		told = nil
+		return b.as(alice, service.Request{IdempotencyKey: key, Written: func(document []byte) { told = document }})
+	}
+	ask := func(nodes int, dryRun bool) *nodepoolsv1.CreateNodePoolRequest {
+		return &nodepoolsv1.CreateNodePoolRequest{DryRun: dryRun, Nodepool: &nodepoolsv1.NodePool{
+			Name: "workers", ClusterId: parent.GetId(), Spec: spec(t, fmt.Sprintf(text, nodes)),
+		}}
+	}
+	expect := func(what string, answer proto.Message, id string, kept func(context.Context, string) ([]byte, int64, error)) {
+		t.Helper()
+		document, _, err := kept(b.as(alice), id)
+		if err != nil || string(told) != string(document) || strings.Contains(string(told), "hunter2") {
+			t.Errorf("%s: told %s, kept is %s: %v", what, told, document, err)
+		}
+		read := answer.ProtoReflect().New().Interface()
+		if err := protojson.Unmarshal(told, read); err != nil || !proto.Equal(read, answer) {
+			t.Errorf("%s: told %s, and answered %v: %v", what, told, answer, err)
+		}
+	}
+
+	must[*nodepoolsv1.NodePool](t, "try")(b.CreateNodePool(as(""), ask(1, true)))
+	if told != nil {
+		t.Errorf("a dry run tells %s, which is not kept", told)
+	}
+	request := ask(1, false)
+	pool := must[*nodepoolsv1.NodePool](t, "create")(b.CreateNodePool(as("1"), request))
+	expect("create", pool, pool.GetId(), b.RawNodePool)
+	if !proto.Equal(request, ask(1, false)) {
+		t.Errorf("the request is %v after it was served", request)
+	}
+	must[*nodepoolsv1.NodePool](t, "repeat")(b.CreateNodePool(as("1"), request))
+	if told != nil {
+		t.Errorf("a repeated request tells %s; the object may have changed", told)
+	}
+	change := &nodepoolsv1.UpdateNodePoolRequest{Id: pool.GetId(), Nodepool: &nodepoolsv1.NodePool{Spec: spec(t, fmt.Sprintf(text, 2))}}
+	expect("update", must[*nodepoolsv1.NodePool](t, "update")(b.UpdateNodePool(as(""), change)), pool.GetId(), b.RawNodePool)
+	must[*nodepoolsv1.NodePool](t, "update with the same")(b.UpdateNodePool(as(""), change))
+	if told != nil {
+		t.Errorf("an update that writes nothing tells %s", told)
+	}
+	cluster := must[*nodepoolsv1.Cluster](t, "create a cluster")(b.CreateCluster(as(""), &nodepoolsv1.CreateClusterRequest{
+		Cluster: &nodepoolsv1.Cluster{Name: "another", Spec: parent.GetSpec()},
+	}))
+	expect("create a cluster", cluster, cluster.GetId(), b.RawCluster)
+	cluster = must[*nodepoolsv1.Cluster](t, "rename it")(b.UpdateCluster(as(""), &nodepoolsv1.UpdateClusterRequest{
+		Id: cluster.GetId(), Cluster: &nodepoolsv1.Cluster{Name: "renamed", Spec: parent.GetSpec()},
+	}))
+	expect("rename it", cluster, cluster.GetId(), b.RawCluster)
+	if _, err := b.DeleteCluster(as(""), &nodepoolsv1.DeleteClusterRequest{Id: cluster.GetId()}); err != nil || told != nil {
+		t.Errorf("a deletion tells %s: %v", told, err)
 	}
 }

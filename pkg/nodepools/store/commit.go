@@ -164,7 +164,7 @@ func (d *DB) commitTogether(first *request, alone bool) (again []*request) {
 	}
 	begun := time.Now()
 	known := d.knownAt(state.revision, transaction.pipelines())
-	known.optimistic = transaction.pipelines() && !alone && d.careful == 0
+	known.optimistic = !alone && d.careful == 0
 	d.careful = max(0, d.careful-1)
 	var done []*tx
 	for {

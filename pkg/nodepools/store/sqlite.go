@@ -33,8 +33,8 @@ type sqlite struct {
 
 const (
 	// moveInterval is how often the log is moved into the file, beside the writer. Moving takes longer than a commit, which those who write
-	// would wait for.
-	moveInterval = 200 * time.Millisecond
+	// would wait for, and what is written meanwhile waits for the disk longer: a page that was written many times is moved once.
+	moveInterval = time.Second
 	// maxLog is the size of the log in pages of 4 KiB with which the writer sees to it itself: while it always adds to the log, nobody else can
 	// begin it anew. Then nearly all of it was moved already.
 	maxLog = 16384

@@ -63,6 +63,29 @@ func TestConflictsInOneBatch(t *testing.T) {
 	})
 }
 
+// TestUsedIDs makes an object of each id that cannot be used, with nothing else in its batch that could have it asked for first.
+func TestUsedIDs(t *testing.T) {
+	onBoth(t, func(t *testing.T, address string) {
+		for _, id := range []string{"there", "removed"} {
+			db := open(t, address, store.Options{})
+			key := pool(id)
+			write(t, db, func(tx store.Tx) error { return put(tx, key, nil) })
+			if id == "removed" {
+				write(t, db, func(tx store.Tx) error { return tx.Remove(key) })
+			}
+			err := db.Write(context.Background(), func(tx store.Tx) error {
+				return tx.Put(store.Record{Key: key, Name: "another", ClusterID: "cluster", Owner: "owner"})
+			})
+			if !errors.Is(err, store.ErrIDTaken) {
+				t.Errorf("%s: %v, want %v", id, err, store.ErrIDTaken)
+			}
+			if err := db.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
 // TestReadsTogether reads what others read at the same time: everybody finds what was written before they asked.
 func TestReadsTogether(t *testing.T) {
 	onBoth(t, func(t *testing.T, address string) {

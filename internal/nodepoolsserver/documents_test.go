@@ -46,9 +46,10 @@ func TestDocumentedCommands(t *testing.T) {
 		t.Fatal(err)
 	}
 	script := regexp.MustCompile(`(?m)^\$ `).ReplaceAllString(blocks[1][1], "")
-	script = strings.ReplaceAll(script, "http://localhost:8080", p.url)
+	url := p.door()
+	script = strings.ReplaceAll(script, "http://localhost:8080", url)
 	shell := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", script)
-	shell.Env = append(w.environment, "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"), "PLANTON_NODEPOOLS_SERVER="+p.url)
+	shell.Env = append(w.environment, "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"), "PLANTON_NODEPOOLS_SERVER="+url)
 	output, err := shell.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v:\n%s", err, output)

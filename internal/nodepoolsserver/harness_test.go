@@ -11,12 +11,13 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -25,17 +26,23 @@ import (
 	"time"
 
 	"github.com/plantonhq/project-planton/internal/cli"
+	"github.com/plantonhq/project-planton/internal/openapi/prism"
 	"github.com/plantonhq/project-planton/internal/vaultemulator"
 	"github.com/plantonhq/project-planton/pkg/emulator"
 	"github.com/plantonhq/project-planton/pkg/emulator/civo"
 	"github.com/plantonhq/project-planton/pkg/emulator/digitalocean"
 	"github.com/plantonhq/project-planton/pkg/emulator/fault"
 	"github.com/plantonhq/project-planton/pkg/iac/pulumi/pulumicli"
+	"github.com/plantonhq/project-planton/pkg/nodepools/server"
 	"github.com/plantonhq/project-planton/pkg/nodepools/store/postgrestest"
 )
 
-// childVariable makes the test binary the server, so that there is a real process to kill.
-const childVariable = "NODEPOOLS_TEST_CHILD"
+const (
+	// childVariable makes the test binary the server, so that there is a real process to kill.
+	childVariable = "NODEPOOLS_TEST_CHILD"
+	// markVariable is the same in a server and in all that it starts, and in nothing else.
+	markVariable = "NODEPOOLS_TEST_MARK"
+)
 
 func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) == "planton" {
@@ -44,12 +51,14 @@ func TestMain(m *testing.M) {
 	if os.Getenv(childVariable) != "" {
 		os.Exit(Main())
 	}
-	// Two of the tests wait for most of their time, and need no core for that.
+	// All tests begin at once; of those that work, as many do so side by side as go test is told.
 	flag.Parse()
 	if side, ok := flag.Lookup("test.parallel").Value.(flag.Getter).Get().(int); ok {
-		_ = flag.Set("test.parallel", strconv.Itoa(side+2)) // it is a number
+		working = make(chan struct{}, side)
+		_ = flag.Set("test.parallel", "100") // it is a number
 	}
-	os.Exit(postgrestest.Main(m))
+	// The requests of all tests go through prism, where the Makefile says that it stands.
+	os.Exit(prism.Main(func() int { return postgrestest.Main(m) }, server.Description(), 500))
 }
 
 const (
@@ -75,15 +84,41 @@ type world struct {
 	wrapper []string
 	// held says which requests to Civo are never answered, though their work is done: the connection is closed when the channel is.
 	held atomic.Pointer[func(*http.Request) <-chan struct{}]
+	// client asks the servers, through prism where it stands.
+	client *http.Client
+
+	mu      sync.Mutex // guards servers
+	servers []*process // all that were started
 }
 
+// working has an element for each test that works.
+var working chan struct{}
+
+// newWorld is the world of a test that works for most of its time. It waits for its turn.
 func newWorld(t *testing.T, environment ...string) *world {
+	t.Helper()
+	working <- struct{}{}
+	t.Cleanup(func() { <-working })
+	return newIdleWorld(t, environment...)
+}
+
+// newIdleWorld is the world of a test that waits for most of its time, and needs no core for that. It begins at once: the tests end no sooner
+// than it does.
+func newIdleWorld(t *testing.T, environment ...string) *world {
 	t.Helper()
 	cli, err := pulumiCLI()
 	if err != nil {
 		t.Skipf("the tests of the whole way need the Pulumi CLI, and %v", err)
 	}
-	w := &world{t: t, dir: t.TempDir()}
+	w := &world{t: t, dir: t.TempDir(), client: &http.Client{Timeout: patience}}
+	if through := prism.Through(t, w.client); through != nil {
+		t.Cleanup(func() {
+			t.Logf("%d requests and their answers were held against the OpenAPI document", through.Passed())
+			if through.Passed() == 0 && !t.Failed() {
+				t.Error("nothing that this test asked was held against the OpenAPI document")
+			}
+		})
+	}
 	if w.civo, w.civoFaults, err = fault.New(civo.New, emulator.Options{Token: civoToken}, fault.Plan{}); err != nil {
 		t.Fatal(err)
 	}
@@ -94,6 +129,8 @@ func newWorld(t *testing.T, environment ...string) *world {
 		childVariable+"=1", "PLANTON_STATE_DIR="+w.dir, "PLANTON_PULUMI="+cli.Path, "PULUMI_BACKEND_URL=file://"+filepath.Join(w.dir, "stacks"),
 		"CIVO_TOKEN="+civoToken, "CIVO_API_URL="+serveCloud(t, http.HandlerFunc(w.serveCivo)), "DIGITALOCEAN_TOKEN="+digitalOceanToken,
 		"DIGITALOCEAN_API_URL="+serveCloud(t, w.digitalOcean), "PULUMI_SKIP_UPDATE_CHECK=true", "PULUMI_CONFIG_PASSPHRASE=for tests only",
+		// Engines live for a second or two; a tenth of their work was to collect garbage.
+		"GOGC=400",
 	)
 	if err := os.MkdirAll(filepath.Join(w.dir, "stacks"), 0o700); err != nil {
 		t.Fatal(err)
@@ -103,13 +140,15 @@ func newWorld(t *testing.T, environment ...string) *world {
 		w.environment = append(w.environment, name+"="+value)
 	}
 	w.environment = append(w.environment, environment...)
+	// Before the clouds end, which wait for those who ask them.
+	t.Cleanup(func() { w.end(w.dir) })
 	return w
 }
 
-// hold has the answers to changes of pools held until the channel is closed, and lost then.
-func (w *world) hold(until <-chan struct{}) {
+// hold has the answers to changes of what is at such a path held until the channel is closed, and lost then.
+func (w *world) hold(until <-chan struct{}, path string) {
 	held := func(r *http.Request) <-chan struct{} {
-		if r.Method != http.MethodGet && strings.Contains(r.URL.Path, "/pools") {
+		if r.Method != http.MethodGet && strings.Contains(r.URL.Path, path) {
 			return until
 		}
 		return nil
@@ -146,7 +185,11 @@ type process struct {
 	url     string
 	log     *log
 	ended   chan struct{}
+	mark    string // of what it started, and of itself
 }
+
+// patience is how long is waited for what must come, on a machine that is busy too.
+const patience = 3 * time.Minute
 
 // log keeps what a process says.
 type log struct {
@@ -176,11 +219,13 @@ func (w *world) start(args ...string) *process {
 		w.t.Fatal(err)
 	}
 	p := &process{w: w, log: &log{}, ended: make(chan struct{})}
+	w.mu.Lock()
+	w.servers = append(w.servers, p)
+	p.mark = fmt.Sprintf("%s/%d/", w.dir, len(w.servers))
+	w.mu.Unlock()
 	line := append(slices.Clone(w.wrapper), self, "--listen", "127.0.0.1:0", "--cloud", "real", "--plugins", "native", "--log-level", "warn")
 	p.command = exec.CommandContext(context.WithoutCancel(w.t.Context()), line[0], append(line[1:], args...)...)
-	p.command.Env, p.command.Stdout, p.command.Stderr = w.environment, p.log, p.log
-	// The engines of a killed server are in its group, and end with the test at the latest.
-	p.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	p.command.Env, p.command.Stdout, p.command.Stderr = append(slices.Clone(w.environment), markVariable+"="+p.mark), p.log, p.log
 	if err := p.command.Start(); err != nil {
 		w.t.Fatal(err)
 	}
@@ -189,8 +234,7 @@ func (w *world) start(args ...string) *process {
 		_ = p.command.Wait()
 	}()
 	w.t.Cleanup(func() {
-		_ = syscall.Kill(-p.command.Process.Pid, syscall.SIGKILL)
-		<-p.ended
+		p.kill()
 		if w.t.Failed() {
 			w.t.Logf("a server said:\n%s", p.log)
 		}
@@ -224,22 +268,44 @@ func (p *process) stop() {
 	}
 }
 
-// kill ends a server as a crash does. Its engines go on for as long as they can without it.
+// kill ends a server as a crash does. Its engines go on for as long as they can without it, and end with the test at the latest.
 func (p *process) kill() {
 	_ = p.command.Process.Kill()
 	<-p.ended
 }
 
-// until waits for something that must come.
+// until waits for something that must come. When it does not, what the servers are at is told.
 func (w *world) until(what string, done func() bool) {
 	w.t.Helper()
-	deadline := time.Now().Add(3 * time.Minute)
-	for !done() {
+	// What comes soon is seen soon; what takes long is not asked for all the time, which would cost as much as what it waits for.
+	const first, longest = 50 * time.Millisecond, 500 * time.Millisecond
+	deadline := time.Now().Add(patience)
+	for pause := first; !done(); pause = min(pause*3/2, longest) {
 		if time.Now().After(deadline) {
-			w.t.Fatalf("in three minutes it did not come to this: %s", what)
+			w.explain()
+			w.t.Fatalf("in %s it did not come to this: %s", patience, what)
 		}
-		time.Sleep(100 * time.Millisecond)
+		time.Sleep(pause)
 	}
+}
+
+// door is an address of the server for clients that are processes of their own: what they ask goes through prism, where it stands.
+func (p *process) door() string {
+	p.w.t.Helper()
+	target, err := url.Parse(p.url)
+	if err != nil {
+		p.w.t.Fatal(err)
+	}
+	proxy := &httputil.ReverseProxy{Transport: p.w.client.Transport, Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }}
+	return serveCloud(p.w.t, http.HandlerFunc(func(answer http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return // the client is gone
+		}
+		r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
+		r.Body, _ = r.GetBody() // it never fails
+		proxy.ServeHTTP(answer, r)
+	}))
 }
 
 // object is an object of the API, as far as these tests look at it.
@@ -296,7 +362,7 @@ func (p *process) try(method, path, body string, into any) (int, string, error) 
 			request.Header.Set("Content-Type", "application/merge-patch+json")
 		}
 	}
-	response, err := http.DefaultClient.Do(request)
+	response, err := p.w.client.Do(request)
 	if err != nil {
 		return 0, "", err
 	}
@@ -326,15 +392,10 @@ func (p *process) do(method, path, body string) object {
 func (p *process) ready(path string) object {
 	p.w.t.Helper()
 	var o object
-	last := ""
-	defer func() {
-		if p.w.t.Failed() {
-			p.w.t.Logf("%s was last: %s", path, last)
-		}
-	}()
+	defer p.tellOf(path)
 	p.w.until(path+" is Ready", func() bool {
 		o = object{}
-		_, last = p.call(http.MethodGet, path, "", &o)
+		p.call(http.MethodGet, path, "", &o)
 		return o.Status.Phase == "Ready" && o.Status.ObservedGeneration == o.Generation
 	})
 	return o
@@ -343,12 +404,7 @@ func (p *process) ready(path string) object {
 // gone waits until an object cannot be read any more.
 func (p *process) gone(path string) {
 	p.w.t.Helper()
-	defer func() {
-		if p.w.t.Failed() {
-			_, text, _ := p.try(http.MethodGet, path+"/status", "", nil)
-			p.w.t.Logf("%s is %s", path, text)
-		}
-	}()
+	defer p.tellOf(path)
 	p.w.until(path+" is gone", func() bool {
 		code, _ := p.call(http.MethodGet, path, "", nil)
 		return code == http.StatusNotFound

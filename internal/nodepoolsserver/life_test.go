@@ -180,7 +180,7 @@ func TestEdits(t *testing.T) {
 
 	// As long as a pool is on its way out, its name is taken.
 	lost := make(chan struct{})
-	w.hold(lost)
+	w.hold(lost, "/pools")
 	p.do(http.MethodDelete, pools+"/"+pool.ID, "")
 	if code, text := p.call(http.MethodPost, pools, poolBody("one", 1), nil); code != http.StatusConflict {
 		t.Errorf("the name of a pool that is being deleted was taken: %d %s", code, text)
@@ -192,7 +192,7 @@ func TestEdits(t *testing.T) {
 
 	// The cluster is deleted while its pool of the old name is being made, and one waits.
 	lost = make(chan struct{})
-	w.hold(lost)
+	w.hold(lost, "/pools")
 	again := p.do(http.MethodPost, pools, poolBody("one", 2))
 	w.until("the cloud made the pool", func() bool { return w.nodes("main") == "default:1 one:2" })
 	p.do(http.MethodPost, pools, poolBody("two", 1))

@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"syscall"
 	"testing"
 
 	"github.com/plantonhq/project-planton/internal/s3emulator"
@@ -37,8 +36,8 @@ func (w *world) startOn(machine string, args ...string) *process {
 
 // crash ends a server and its engines at once, as the loss of its machine does.
 func (p *process) crash() {
-	_ = syscall.Kill(-p.command.Process.Pid, syscall.SIGKILL)
-	<-p.ended
+	p.kill()
+	p.w.end(p.mark)
 }
 
 // TestLostMachine: a machine is lost while its worker makes a pool and takes one away. A worker of another machine, which shares nothing with
@@ -49,7 +48,7 @@ func TestLostMachine(t *testing.T) {
 	for name, value := range s3emulator.Environment(serveCloud(t, &s3emulator.Store{})) {
 		environment = append(environment, name+"="+value)
 	}
-	w := newWorld(t, environment...)
+	w := newIdleWorld(t, environment...)
 	const pools, asks = "/api/v1/nodepools", "/v2/kubernetes/clusters/*/pools"
 	p := w.startOn("machine-a", "--parallel", "4")
 	p.do(http.MethodPost, "/api/v1/clusters", civoBody)
@@ -57,7 +56,7 @@ func TestLostMachine(t *testing.T) {
 	p.ready(pools + "/" + gone.ID)
 
 	// One pool is made and one is deleted, and nobody hears of either.
-	w.hold(make(chan struct{}))
+	w.hold(make(chan struct{}), "/pools")
 	one := p.do(http.MethodPost, pools, poolBody("one", 2))
 	p.do(http.MethodDelete, pools+"/"+gone.ID, "")
 	w.until("a pool is made, and one is deleted", func() bool { return w.nodes("main") == "default:1 one:2" })

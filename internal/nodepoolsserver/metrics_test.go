@@ -21,6 +21,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/plantonhq/project-planton/internal/openapi/prism"
 	"github.com/plantonhq/project-planton/pkg/nodepools/auth"
 	"github.com/plantonhq/project-planton/pkg/nodepools/server"
 	"github.com/plantonhq/project-planton/pkg/nodepools/service"
@@ -53,6 +54,14 @@ func metered(t testing.TB) (url string, db *store.DB, registry *prometheus.Regis
 	return listener.URL, db, registry
 }
 
+// client asks a server, through prism where it stands.
+func client(t *testing.T) *http.Client {
+	t.Helper()
+	client := &http.Client{Timeout: patience}
+	prism.Through(t, client)
+	return client
+}
+
 // call asks as a user, must succeed, and returns the answer.
 func call(t *testing.T, method, url, body string) string {
 	t.Helper()
@@ -62,7 +71,7 @@ func call(t *testing.T, method, url, body string) string {
 	}
 	request.Header.Set("X-User-Email", "user@example.com")
 	request.Header.Set("Content-Type", "application/json")
-	answer, err := http.DefaultClient.Do(request)
+	answer, err := client(t).Do(request)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +123,7 @@ func TestMetricsOfTheDatabase(t *testing.T) {
 	expect := func(line string) {
 		t.Helper()
 		got := ""
-		for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 			if got = text(); regexp.MustCompile("\n" + line + "\n").MatchString(got) {
 				return
 			}

@@ -22,6 +22,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/plantonhq/project-planton/internal/openapi/prism"
 )
 
 // serveHere runs a server without workers in this process, and returns its URL and what ends it. Its code must be 0 then.
@@ -145,7 +147,13 @@ func TestCertificateIsRenewed(t *testing.T) {
 	serial := func() int64 {
 		t.Helper()
 		client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: trusted}, DisableKeepAlives: true}}
-		answer, err := client.Get(url + "/readyz")
+		prism.Through(t, client)
+		ctx := prism.Direct(t.Context(), "certificates: a proxy would see them, and not the client")
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/readyz", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := client.Do(request)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,7 +15,7 @@ import (
 // The API says what is going on; afterwards everything is as it is to be without anybody's help, and nothing is there twice.
 func TestOutageOfAMinute(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newIdleWorld(t)
 	p := w.start("--parallel", "4")
 	const pools, asks = "/api/v1/nodepools", "/v2/kubernetes/clusters/*/pools"
 	p.do(http.MethodPost, "/api/v1/clusters", civoBody)
@@ -25,7 +25,7 @@ func TestOutageOfAMinute(t *testing.T) {
 	p.ready(pools + "/" + gone.ID)
 
 	lost := make(chan struct{})
-	w.hold(lost)
+	w.hold(lost, "/pools")
 	made := p.do(http.MethodPost, pools, poolBody("made", 2))
 	p.do(http.MethodPatch, pools+"/"+scaled.ID, `{"spec": {"nodeCount": 3}}`)
 	p.do(http.MethodDelete, pools+"/"+gone.ID, "")

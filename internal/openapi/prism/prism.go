@@ -2,6 +2,7 @@
 // an independent reader of the OpenAPI document: it holds each request and each answer against it, and says what does not fit.
 //
 // One prism serves all servers of a test binary, as it takes seconds to start: what it passes on goes to the server that a header names.
+// A package whose TestMain calls Main has its clients go through it by Through.
 package prism
 
 import (
@@ -23,6 +24,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pkg/errors"
@@ -34,6 +36,9 @@ const UpstreamHeader = "X-Prism-Upstream"
 
 // nowhere is the upstream of requests of which only prism's word is wanted.
 const nowhere = "nowhere"
+
+// lost is the upstream that answers name which are none: the connection to the server ended before its answer did.
+const lost = "lost"
 
 // startTime is how long prism may take to start, on a machine that is busy.
 const startTime = 2 * time.Minute
@@ -136,7 +141,11 @@ func (p *Proxy) Report() string {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	var text strings.Builder
-	fmt.Fprintf(&text, "prism held %d requests and their answers against the document, and refused %d malformed ones\n", p.passed, p.malformed)
+	fmt.Fprintf(&text, "prism held %d requests and their answers against the document, and refused %d malformed ones", p.passed, p.malformed)
+	if state := p.process.ProcessState; state != nil {
+		fmt.Fprintf(&text, ", in %s of a core", (state.UserTime() + state.SystemTime()).Round(time.Millisecond))
+	}
+	text.WriteString("\n")
 	for _, reason := range slices.Sorted(maps.Keys(p.direct)) {
 		fmt.Fprintf(&text, "%d requests went past it: %s\n", p.direct[reason], reason)
 	}
@@ -157,9 +166,20 @@ func router() http.Handler {
 			r.Out.Header.Del(UpstreamHeader)
 			r.SetURL(&url.URL{Scheme: "http", Host: host})
 		},
+		// Whole answers alone are passed on: prism would make something of half of one.
 		ModifyResponse: func(answer *http.Response) error {
+			content, err := io.ReadAll(answer.Body)
+			if err != nil {
+				return err
+			}
+			answer.Body = io.NopCloser(bytes.NewReader(content))
 			answer.Header.Set(UpstreamHeader, "passed on")
 			return nil
+		},
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
+			w.Header().Set(UpstreamHeader, lost)
+			w.WriteHeader(http.StatusBadGateway)
+			_, _ = io.WriteString(w, err.Error())
 		},
 		// A client that gave up is no error of a test.
 		ErrorLog: log.New(io.Discard, "", 0),
@@ -190,19 +210,25 @@ func Malformed(ctx context.Context) context.Context {
 }
 
 // Transport sends requests through prism, and tells of each what does not fit. Their bodies must be ones that can be read again
-// (http.Request.GetBody). Requests that are marked by Direct go to the server alone; so do HEAD requests, which no document describes.
-func (p *Proxy) Transport(next http.RoundTripper, complain func(r *http.Request, text string)) http.RoundTripper {
-	return &transport{proxy: p, next: next, complain: complain}
+// (http.Request.GetBody). Requests that are marked by Direct go to the server alone; so do HEAD requests, which no document describes. A
+// server that cannot be reached, or whose answer ends in the middle, is the error that it is without prism.
+func (p *Proxy) Transport(next http.RoundTripper, complain func(r *http.Request, text string)) *Transport {
+	return &Transport{proxy: p, next: next, complain: complain}
 }
 
-type transport struct {
+// Transport is an http.RoundTripper whose requests go through prism.
+type Transport struct {
 	proxy    *Proxy
 	next     http.RoundTripper
 	complain func(r *http.Request, text string)
+	passed   atomic.Int64
 }
 
+// Passed is how many of its requests and their answers were held against the document.
+func (t *Transport) Passed() int { return int(t.passed.Load()) }
+
 // RoundTrip is that of an http.RoundTripper.
-func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
+func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	reason, direct := r.Context().Value(directKey{}).(string)
 	if r.Method == http.MethodHead {
 		reason, direct = "HEAD is what GET is, without a body; the document does not have it", true
@@ -223,6 +249,11 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	if answer.Header.Get(UpstreamHeader) == lost {
+		defer func() { _ = answer.Body.Close() }()
+		text, _ := io.ReadAll(answer.Body)
+		return nil, errors.Errorf("the server was lost: %s", text)
+	}
 	found, err := violations(answer)
 	switch {
 	case err != nil:
@@ -233,11 +264,12 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		t.complain(r, fmt.Sprintf("answered %d: %s", answer.StatusCode, strings.Join(found, "; ")))
 	}
 	t.proxy.count(&t.proxy.passed)
+	t.passed.Add(1)
 	return answer, nil
 }
 
 // refused complains unless prism says that a request is not as the document has it.
-func (t *transport) refused(r *http.Request) error {
+func (t *Transport) refused(r *http.Request) error {
 	answer, err := t.ask(r, nowhere)
 	if err != nil {
 		return err
@@ -255,7 +287,7 @@ func (t *transport) refused(r *http.Request) error {
 }
 
 // ask sends a request to prism, for an upstream.
-func (t *transport) ask(r *http.Request, upstream string) (*http.Response, error) {
+func (t *Transport) ask(r *http.Request, upstream string) (*http.Response, error) {
 	through := r.Clone(r.Context())
 	if r.GetBody != nil {
 		body, err := r.GetBody()

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	nodepoolsv1 "github.com/plantonhq/project-planton/apis/org/project_planton/nodepools/v1"
+	"github.com/plantonhq/project-planton/pkg/nodepools/store"
 )
 
 func TestDifferences(t *testing.T) {
@@ -113,5 +114,35 @@ func TestSecretFields(t *testing.T) {
 	walk((&nodepoolsv1.Cluster{}).ProtoReflect().Descriptor(), false)
 	if found == 0 {
 		t.Error("no field is marked as a secret")
+	}
+}
+
+// TestFiltersAreToldApart: no two lists with different filters take each other's cursors, where the values of the filters make one text
+// when they are put together too.
+func TestFiltersAreToldApart(t *testing.T) {
+	t.Parallel()
+	seen := map[string]store.Query{}
+	for _, query := range []store.Query{
+		{Kind: store.NodePool},
+		{Kind: store.Cluster},
+		{Kind: store.NodePool, Name: "x", Phase: "Ready"},
+		{Kind: store.NodePool, Name: "xReady"},
+		{Kind: store.NodePool, Phase: "xReady"},
+		{Kind: store.NodePool, Owner: "a b"},
+		{Kind: store.NodePool, Owner: "a", ClusterID: " b"},
+		{Kind: store.NodePool, Platforms: []string{"civo", "aws"}},
+		{Kind: store.NodePool, Platforms: []string{"civo aws"}},
+		{Kind: store.NodePool, Platforms: []string{}},
+		{Kind: store.NodePool, Labels: map[string]string{"a": "b c:d"}},
+		{Kind: store.NodePool, Labels: map[string]string{"a": "b", "c": "d"}},
+		{Kind: store.NodePool, LabelKeys: []string{"a", "b"}},
+		{Kind: store.NodePool, LabelKeys: []string{"a b"}},
+		{Kind: store.NodePool, NeedsReconcile: true},
+	} {
+		hash := filterHash(query)
+		if other, found := seen[hash]; found {
+			t.Errorf("%+v has the hash of %+v", query, other)
+		}
+		seen[hash] = query
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -189,7 +190,11 @@ func (s *Service) list(ctx context.Context, query store.Query, platform string, 
 
 // filterHash tells lists with different filters apart: a cursor of one means nothing in the other.
 func filterHash(query store.Query) string {
-	sum := sha256.Sum256(fmt.Append(nil, query.Kind, query.Owner, query.Platforms, query.ClusterID, query.Name, query.Phase, query.Health, query.Labels, query.LabelKeys, query.NeedsReconcile))
+	// JSON keeps the values apart; of texts and a bool it never fails.
+	filters, _ := json.Marshal([]any{
+		query.Kind, query.Owner, query.Platforms, query.ClusterID, query.Name, query.Phase, query.Health, query.Labels, query.LabelKeys, query.NeedsReconcile,
+	})
+	sum := sha256.Sum256(filters)
 	return base64.RawURLEncoding.EncodeToString(sum[:6])
 }
 

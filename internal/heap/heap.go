@@ -6,6 +6,9 @@
 // which needs next to none, comes before nearly all that make much.
 // https://go.dev/doc/go1.21#language
 //
+// On Linux, what the heap grows into up to half of that is asked for as huge pages: the first touch of a page goes through the kernel, in a virtual
+// machine also through what is below it, and with pages of 4 KiB that was a fifth of the time of a short command.
+//
 // Where GOGC or GOMEMLIMIT is set, it does nothing.
 package heap
 
@@ -30,6 +33,7 @@ func init() {
 	if os.Getenv("GOGC") == "" && os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetGCPercent(mostPercent)
 		afterCollection(adjust)
+		useHugePages(Floor / 2)
 	}
 }
 

@@ -126,15 +126,12 @@ func newIdleWorld(t *testing.T, environment ...string) *world {
 		t.Fatal(err)
 	}
 	w.environment = append(os.Environ(),
-		childVariable+"=1", "PLANTON_STATE_DIR="+w.dir, "PLANTON_PULUMI="+cli.Path, "PULUMI_BACKEND_URL=file://"+filepath.Join(w.dir, "stacks"),
+		childVariable+"=1", "PLANTON_STATE_DIR="+w.dir, "PLANTON_PULUMI="+cli.Path,
 		"CIVO_TOKEN="+civoToken, "CIVO_API_URL="+serveCloud(t, http.HandlerFunc(w.serveCivo)), "DIGITALOCEAN_TOKEN="+digitalOceanToken,
 		"DIGITALOCEAN_API_URL="+serveCloud(t, w.digitalOcean), "PULUMI_SKIP_UPDATE_CHECK=true", "PULUMI_CONFIG_PASSPHRASE=for tests only",
 		// Engines live for a second or two; a tenth of their work was to collect garbage.
 		"GOGC=400",
 	)
-	if err := os.MkdirAll(filepath.Join(w.dir, "stacks"), 0o700); err != nil {
-		t.Fatal(err)
-	}
 	// A vault keeps the keys of the stacks: a key of a passphrase costs a second of a core for each operation.
 	for name, value := range vaultemulator.Environment(serveCloud(t, &vaultemulator.Vault{})) {
 		w.environment = append(w.environment, name+"="+value)

@@ -191,7 +191,7 @@ func (f *fleet) check(w *world, p *process) {
 // locks are the locks in the backend of the stacks.
 func (w *world) locks() []string {
 	var locks []string
-	_ = filepath.WalkDir(filepath.Join(w.dir, "stacks", ".pulumi", "locks"), func(path string, entry fs.DirEntry, err error) error {
+	_ = filepath.WalkDir(filepath.Join(w.dir, "backend", ".pulumi", "locks"), func(path string, entry fs.DirEntry, err error) error {
 		if err == nil && entry.Type().IsRegular() {
 			locks = append(locks, path)
 		}

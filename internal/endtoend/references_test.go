@@ -143,7 +143,7 @@ func TestSecretOutputsStaySecretAcrossStacks(t *testing.T) {
 	owner, err := auto.UpsertStackInlineSource(t.Context(), "organization/civovpc/net", "civovpc", func(ctx *pulumi.Context) error {
 		ctx.Export("network_id", pulumi.ToSecret(pulumi.String(id)))
 		return nil
-	}, auto.Pulumi(&oneRead{CLI: s.cli}), auto.EnvVars(s.env), auto.SecretsProvider(vaultemulator.SecretsProvider))
+	}, auto.Pulumi(s.oneRead()), auto.EnvVars(s.env), auto.SecretsProvider(vaultemulator.SecretsProvider))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -291,7 +291,7 @@ func TestReferencesThatCannotBeResolved(t *testing.T) {
 	other, err := auto.UpsertStackInlineSource(t.Context(), "organization/civovpc/list", "civovpc", func(ctx *pulumi.Context) error {
 		ctx.Export("network_id", pulumi.StringArray{pulumi.String(networkID)})
 		return nil
-	}, auto.Pulumi(&oneRead{CLI: s.cli}), auto.EnvVars(s.env), auto.SecretsProvider(vaultemulator.SecretsProvider))
+	}, auto.Pulumi(s.oneRead()), auto.EnvVars(s.env), auto.SecretsProvider(vaultemulator.SecretsProvider))
 	if err != nil {
 		t.Fatal(err)
 	}

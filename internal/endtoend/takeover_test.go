@@ -212,7 +212,7 @@ func TestOfficialStateIsTakenOverAndGivenBack(t *testing.T) {
 	w := newWorld(t)
 	forms := officialForms(t)
 	opened, err := auto.UpsertStackInlineSource(t.Context(), "organization/takeover/dev", "takeover", sevenKinds(w),
-		auto.Pulumi(&oneRead{CLI: w.cli}), auto.EnvVars(w.env), auto.SecretsProvider(vaultemulator.SecretsProvider))
+		auto.Pulumi(w.oneRead()), auto.EnvVars(w.env), auto.SecretsProvider(vaultemulator.SecretsProvider))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -283,6 +283,11 @@ type stack struct {
 	target proto.Message
 }
 
+// oneRead is the Pulumi CLI for one stack of this world.
+func (w *world) oneRead() *oneRead {
+	return &oneRead{CLI: w.cli, backend: filepath.Join(w.dir, "state")}
+}
+
 // stack opens the stack of a manifest.
 func (w *world) stack(text string) *stack {
 	w.t.Helper()
@@ -293,7 +298,7 @@ func (w *world) stack(text string) *stack {
 		w.t.Fatal(err)
 	}
 	s.auto, err = auto.UpsertStackInlineSource(w.t.Context(), s.identity.String(), s.identity.Project, s.program,
-		auto.Pulumi(&oneRead{CLI: w.cli}), auto.EnvVars(w.env), auto.SecretsProvider(vaultemulator.SecretsProvider))
+		auto.Pulumi(w.oneRead()), auto.EnvVars(w.env), auto.SecretsProvider(vaultemulator.SecretsProvider))
 	if err != nil {
 		w.t.Fatal(err)
 	}

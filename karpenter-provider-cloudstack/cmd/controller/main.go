@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"github.com/pkg/errors"
+	crmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/karpenter/pkg/cloudprovider/metrics"
 	"sigs.k8s.io/karpenter/pkg/cloudprovider/overlay"
 	corecontrollers "sigs.k8s.io/karpenter/pkg/controllers"
@@ -67,9 +68,13 @@ func run() error {
 	undecorated := metrics.Decorate(op.CloudProvider)
 	decorated := overlay.Decorate(undecorated, op.GetClient(), op.InstanceTypeStore)
 	cluster := state.NewCluster(op.Clock, op.GetClient(), decorated)
-	op.WithControllers(ctx, corecontrollers.NewControllers(
+	controllers, err := operator.NodeMetrics(crmetrics.Registry, cluster, corecontrollers.NewControllers(
 		ctx, op.Manager, op.Clock, op.GetClient(), op.EventRecorder, decorated, undecorated, cluster, op.InstanceTypeStore,
-	)...)
+	))
+	if err != nil {
+		return err
+	}
+	op.WithControllers(ctx, controllers...)
 	op.WithControllers(ctx, op.Controllers(ctx)...)
 	return errors.Wrap(op.Manager.Start(ctx), "the controllers")
 }

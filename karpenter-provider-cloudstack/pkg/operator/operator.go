@@ -81,6 +81,9 @@ func Build(ctx context.Context, core *coreoperator.Operator) (context.Context, *
 		return ctx, nil, err
 	}
 	core.Manager = plainQueues{core.Manager}
+	if err := slim(ctx, core.GetCache()); err != nil {
+		return ctx, nil, err
+	}
 	built := &Operator{Operator: core, Client: client, Reachability: reachability.NewMonitor(client, core.Clock, o), wake: make(chan struct{}, 1)}
 	watcher := credentials.NewWatcher(client, o, built.credentialsChanged)
 	// What is wrong is logged, and may be put right while the controller runs.

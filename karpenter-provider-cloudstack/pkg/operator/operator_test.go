@@ -25,19 +25,23 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	clientfake "sigs.k8s.io/controller-runtime/pkg/client/fake"
+	controllerruntime "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/karpenter/pkg/controllers/nodeclaim/lifecycle"
 	"sigs.k8s.io/karpenter/pkg/controllers/nodeoverlay"
 	"sigs.k8s.io/karpenter/pkg/events"
 	coreoperator "sigs.k8s.io/karpenter/pkg/operator"
 
+	"github.com/plantonhq/project-planton/karpenter-provider-cloudstack/internal/controlplane/suite"
 	"github.com/plantonhq/project-planton/karpenter-provider-cloudstack/pkg/cloudstack"
 	"github.com/plantonhq/project-planton/karpenter-provider-cloudstack/pkg/operator/options"
 	"github.com/plantonhq/project-planton/karpenter-provider-cloudstack/pkg/operator/reachability"
 )
+
+func TestMain(m *testing.M) { os.Exit(suite.Run(m)) }
 
 const capabilities = `{"listcapabilitiesresponse":{"capability":{"cloudstackversion":"4.22.0.0"}}}`
 
@@ -126,10 +130,10 @@ func TestProxy(t *testing.T) {
 	}
 }
 
-// stub is a manager that notes what it is given. It has no checks of health or readiness: who adds one finds a nil pointer.
+// stub is a manager that notes what it is given.
 type stub struct {
 	manager.Manager
-	client    client.Client
+	t         *testing.T
 	runnables []manager.Runnable
 	handlers  map[string]http.Handler
 }
@@ -144,9 +148,16 @@ func (s *stub) AddMetricsServerExtraHandler(path string, handler http.Handler) e
 	return nil
 }
 
-func (s *stub) GetClient() client.Client    { return s.client }
-func (s *stub) GetAPIReader() client.Reader { return s.client }
-func (s *stub) GetConfig() *rest.Config     { return &rest.Config{} }
+func (s *stub) AddHealthzCheck(name string, _ healthz.Checker) error {
+	s.t.Errorf("the health depends on %s", name)
+	return nil
+}
+
+func (s *stub) AddReadyzCheck(name string, _ healthz.Checker) error {
+	s.t.Errorf("the readiness depends on %s", name)
+	return nil
+}
+
 func (s *stub) GetControllerOptions() config.Controller {
 	return config.Controller{MaxConcurrentReconciles: 7}
 }
@@ -155,8 +166,14 @@ func kubeSystem() *corev1.Namespace {
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: "0a0b"}}
 }
 
-func core(objects ...runtime.Object) (*coreoperator.Operator, *stub) {
-	m := &stub{client: clientfake.NewClientBuilder().Build(), handlers: map[string]http.Handler{}}
+// core is what core makes, with the manager of a real API server. Its cluster is that of the objects.
+func core(t *testing.T, objects ...runtime.Object) (*coreoperator.Operator, *stub) {
+	t.Helper()
+	real, err := controllerruntime.NewManager(suite.Config(t), controllerruntime.Options{Metrics: metricsserver.Options{BindAddress: "0"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &stub{Manager: real, t: t, handlers: map[string]http.Handler{}}
 	return &coreoperator.Operator{
 		Manager: m, KubernetesInterface: fake.NewClientset(objects...), EventRecorder: events.NewRecorder(record.NewFakeRecorder(1)), Clock: clock.RealClock{},
 		InstanceTypeStore: nodeoverlay.NewInstanceTypeStore(),
@@ -168,7 +185,7 @@ func TestBuildWithoutCredentials(t *testing.T) {
 	defer func(before time.Duration) { lifecycle.LaunchTimeout = before }(lifecycle.LaunchTimeout)
 	o := quick()
 	o.CredentialsDirectory, o.LaunchTimeout = filepath.Join(t.TempDir(), "nowhere"), 10*time.Minute
-	c, m := core(kubeSystem())
+	c, m := core(t, kubeSystem())
 	_, built, err := Build(options.ToContext(t.Context(), o), c)
 	if err != nil {
 		t.Fatal(err)
@@ -219,7 +236,7 @@ func TestBuildUsesTheCredentials(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	c, _ := core(kubeSystem())
+	c, _ := core(t, kubeSystem())
 	_, built, err := Build(options.ToContext(t.Context(), o), c)
 	if err != nil {
 		t.Fatal(err)
@@ -240,13 +257,13 @@ func TestBuildUsesTheCredentials(t *testing.T) {
 func TestBuildFails(t *testing.T) {
 	o := quick()
 	o.CredentialsDirectory = t.TempDir()
-	c, _ := core(kubeSystem())
+	c, _ := core(t, kubeSystem())
 	broken := *o
 	broken.Proxy = "nonsense"
 	if _, _, err := Build(options.ToContext(t.Context(), &broken), c); err == nil || strings.Contains(err.Error(), "nonsense") {
 		t.Errorf("a proxy that is none: %v", err)
 	}
-	c, _ = core()
+	c, _ = core(t)
 	if _, _, err := Build(options.ToContext(t.Context(), o), c); err == nil || !strings.Contains(err.Error(), "identity of the cluster") {
 		t.Errorf("a cluster without kube-system: %v", err)
 	}

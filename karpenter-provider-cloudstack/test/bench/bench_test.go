@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"runtime"
 	"slices"
@@ -10,6 +11,8 @@ import (
 	"time"
 
 	"github.com/pkg/errors"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
 )
 
 func TestVerdicts(t *testing.T) {
@@ -183,5 +186,23 @@ func TestMachines(t *testing.T) {
 	}
 	if f.failures.sum() != 0 || len(f.launches) != 6 || f.launches[5] <= 0 || f.launches[5] > f.up {
 		t.Errorf("%s failures, launches of %v in %s", f.failures, f.launches, f.up)
+	}
+}
+
+// The provider is measured with the memory that the chart gives it.
+func TestMemoryLimit(t *testing.T) {
+	content, err := os.ReadFile("../../charts/karpenter-cloudstack/values.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var values struct {
+		Controller struct{ Resources corev1.ResourceRequirements }
+	}
+	if err := yaml.Unmarshal(content, &values); err != nil {
+		t.Fatal(err)
+	}
+	limit := values.Controller.Resources.Limits.Memory().Value()
+	if want := fmt.Sprintf("MEMORY_LIMIT=%d", limit); limit == 0 || !slices.Contains(load{}.environment(), want) {
+		t.Errorf("the chart says %s, and a measurement has %v", want, load{}.environment())
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -14,22 +15,23 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes/scheme"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	kubefake "sigs.k8s.io/controller-runtime/pkg/client/fake"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/karpenter/pkg/cloudprovider"
 	"sigs.k8s.io/karpenter/pkg/events"
 	"sigs.k8s.io/karpenter/pkg/operator/options"
 	"sigs.k8s.io/karpenter/pkg/scheduling"
 
+	"github.com/plantonhq/project-planton/karpenter-provider-cloudstack/internal/controlplane/suite"
 	csv1 "github.com/plantonhq/project-planton/karpenter-provider-cloudstack/pkg/apis/v1"
 	"github.com/plantonhq/project-planton/karpenter-provider-cloudstack/pkg/cloudstack"
 	"github.com/plantonhq/project-planton/karpenter-provider-cloudstack/pkg/providers/instance"
 	"github.com/plantonhq/project-planton/karpenter-provider-cloudstack/pkg/providers/instancetype"
 	"github.com/plantonhq/project-planton/karpenter-provider-cloudstack/pkg/providers/selector"
 )
+
+func TestMain(m *testing.M) { os.Exit(suite.Run(m)) }
 
 const machineID = "0b8b4f4e-7c1e-4f07-9b1c-2f1d9c3a5e11"
 
@@ -94,14 +96,17 @@ type world struct {
 	recorder *recorder
 	clock    *clocktesting.FakeClock
 	class    *csv1.CloudStackNodeClass
-	options  Options
+	// stale has the NodeClass changed since its status was written.
+	stale   bool
+	options Options
 }
 
 func newWorld() *world {
 	class := &csv1.CloudStackNodeClass{
-		ObjectMeta: metav1.ObjectMeta{Name: "default", Generation: 3},
+		ObjectMeta: metav1.ObjectMeta{Name: "default", Generation: 1},
 		Spec: csv1.CloudStackNodeClassSpec{
 			Zones: []string{"zone-a"}, SecurityGroupSelectorTerms: []csv1.SecurityGroupSelectorTerm{{Name: "g1"}},
+			ServiceOfferingSelectorTerms: []csv1.ServiceOfferingSelectorTerm{{NameRegex: "m1.*"}}, TemplateSelectorTerms: []csv1.TemplateSelectorTerm{{Name: "ubuntu"}},
 		},
 		Status: csv1.CloudStackNodeClassStatus{
 			Zones:              []csv1.ZoneStatus{{ID: "za", Name: "zone-a", SecurityGroupsEnabled: true}, {ID: "zb", Name: "zone-b"}},
@@ -176,11 +181,18 @@ func nodeClaim() *karpv1.NodeClaim {
 func (w *world) provider(t *testing.T) *CloudProvider {
 	t.Helper()
 	w.options.Clock = w.clock
-	builder := kubefake.NewClientBuilder().WithScheme(scheme.Scheme)
+	c := suite.Client(t)
 	if w.class != nil {
-		builder = builder.WithObjects(w.class).WithStatusSubresource(w.class)
+		class := w.class.DeepCopy()
+		suite.Create(t, c, class)
+		if w.stale {
+			class.Spec.Tags = map[string]string{"team": "blue"}
+			if err := c.Update(t.Context(), class); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
-	return New(w.machines, w.kinds, builder.Build(), w.recorder, w.options)
+	return New(w.machines, w.kinds, c, w.recorder, w.options)
 }
 
 func TestProviderID(t *testing.T) {
@@ -276,7 +288,7 @@ func TestCreateNotReady(t *testing.T) {
 		"not ready": {func(w *world) {
 			w.class.StatusConditions().SetFalse(csv1.ConditionZonesReady, "ZoneUnknown", "no zone x")
 		}, cloudprovider.IsNodeClassNotReadyError},
-		"stale":         {func(w *world) { w.class.Generation++ }, cloudprovider.IsNodeClassNotReadyError},
+		"stale":         {func(w *world) { w.stale = true }, cloudprovider.IsNodeClassNotReadyError},
 		"not known yet": {func(w *world) { w.class.StatusConditions().SetUnknown(csv1.ConditionZonesReady) }, isCreateError},
 		"no status":     {func(w *world) { w.class.Status = csv1.CloudStackNodeClassStatus{} }, isCreateError},
 		"no types":      {func(w *world) { w.kinds.err = errors.New("CloudStack is away") }, isCreateError},
@@ -443,7 +455,7 @@ func TestIsDrifted(t *testing.T) {
 		}, ""},
 		"stale": {func(w *world, m *instance.Instance, _ *karpv1.NodeClaim) {
 			m.TemplateID, m.ZoneID, m.OfferingID, m.NetworkIDs = "t0", "zc", "o-x", nil
-			w.class.Generation++
+			w.stale = true
 		}, ""},
 		"another network of the class": {func(_ *world, m *instance.Instance, _ *karpv1.NodeClaim) { m.NetworkIDs = []string{"n2", "n4"} }, ""},
 		"network":                      {func(_ *world, m *instance.Instance, _ *karpv1.NodeClaim) { m.NetworkIDs = []string{"n9", "n4"} }, DriftNetwork},
@@ -564,8 +576,10 @@ func TestIsDriftedOfYoungMachines(t *testing.T) {
 
 func TestExpungePolicy(t *testing.T) {
 	ctx := context.Background()
-	class := &csv1.CloudStackNodeClass{ObjectMeta: metav1.ObjectMeta{Name: "keeps"}, Spec: csv1.CloudStackNodeClassSpec{ExpungeOnDelete: lo.ToPtr(false)}}
-	reader := kubefake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(class).Build()
+	class := newWorld().class
+	class.Name, class.Spec.ExpungeOnDelete = "keeps", lo.ToPtr(false)
+	reader := suite.Client(t)
+	suite.Create(t, reader, class)
 	for name, want := range map[string]bool{"keeps": false, "unknown": true, "": true} {
 		if got, err := ExpungePolicy(reader)(ctx, name); err != nil || got != want {
 			t.Errorf("%q: have %t, %v", name, got, err)

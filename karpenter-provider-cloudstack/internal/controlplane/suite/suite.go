@@ -16,6 +16,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/awslabs/operatorpkg/controller"
+	"github.com/go-logr/logr"
 	"github.com/pkg/errors"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -23,9 +25,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/plantonhq/project-planton/karpenter-provider-cloudstack/internal/controlplane"
@@ -68,7 +76,74 @@ func Client(t testing.TB) client.WithWatch {
 	return server.client
 }
 
+// Config returns how to reach the API server as its administrator, under the same terms as Client.
+func Config(t testing.TB) *rest.Config {
+	t.Helper()
+	Client(t)
+	return rest.CopyConfig(server.plane.Config)
+}
+
+// Manage runs a controller until the test ends, as the provider's manager does.
+func Manage(t testing.TB, c controller.Controller) {
+	t.Helper()
+	m, err := manager.New(server.plane.Config, manager.Options{
+		Scheme: scheme.Scheme, Metrics: metricsserver.Options{BindAddress: "0"},
+		Controller: config.Controller{SkipNameValidation: ptr.To(true)}, // another test may have had it
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Register(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	wait(t, m.Start)
+}
+
+// wait has something run until the test ends, and waits for its end.
+func wait(t testing.TB, start func(context.Context) error) {
+	t.Helper()
+	ctx, done := t.Context(), make(chan error, 1)
+	go func() { done <- start(ctx) }()
+	t.Cleanup(func() {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Index is an index that a cache has of a kind of object.
+type Index struct {
+	Kind   client.Object
+	Field  string
+	Values client.IndexerFunc
+}
+
+// Cached returns a client like that of a manager, after Client: it reads from a cache with these indexes, which has what there is now of the
+// kinds of the indexes, and follows changes until the test ends.
+func Cached(t testing.TB, indexes ...Index) client.Client {
+	t.Helper()
+	reader, err := cache.New(server.plane.Config, cache.Options{Scheme: scheme.Scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, i := range indexes {
+		if err := reader.IndexField(t.Context(), i.Kind, i.Field, i.Values); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wait(t, reader.Start)
+	if !reader.WaitForCacheSync(t.Context()) {
+		t.Fatal("the cache has not been filled")
+	}
+	c, err := client.New(server.plane.Config, client.Options{Scheme: scheme.Scheme, Cache: &client.CacheOptions{Reader: reader}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
 func start() (err error) {
+	log.SetLogger(logr.Discard()) // envtest tells what it does
 	// The server outlives the test that is the first to need it.
 	if server.plane, err = controlplane.Start(context.Background(), controlplane.Options{}); err != nil {
 		return err

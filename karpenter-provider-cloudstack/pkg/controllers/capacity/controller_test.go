@@ -1,17 +1,16 @@
 package capacity
 
 import (
-	"context"
+	"os"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/plantonhq/project-planton/karpenter-provider-cloudstack/internal/controlplane/suite"
 	csv1 "github.com/plantonhq/project-planton/karpenter-provider-cloudstack/pkg/apis/v1"
 	"github.com/plantonhq/project-planton/karpenter-provider-cloudstack/pkg/providers/instancetype"
 )
@@ -22,6 +21,8 @@ func (o observer) ObserveMemory(machine instancetype.Machine, seen resource.Quan
 	o[machine] = seen.String()
 	return true
 }
+
+func TestMain(m *testing.M) { os.Exit(suite.Run(m)) }
 
 func node(change ...func(*corev1.Node)) *corev1.Node {
 	n := &corev1.Node{
@@ -38,7 +39,11 @@ func node(change ...func(*corev1.Node)) *corev1.Node {
 func claim(name, template string) *karpv1.NodeClaim {
 	return &karpv1.NodeClaim{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{csv1.AnnotationTemplateID: template}},
-		Status:     karpv1.NodeClaimStatus{ProviderID: "external-cloudstack://x"},
+		Spec: karpv1.NodeClaimSpec{
+			Requirements: []karpv1.NodeSelectorRequirementWithMinValues{},
+			NodeClassRef: &karpv1.NodeClassReference{Group: csv1.Group, Kind: "CloudStackNodeClass", Name: "default"},
+		},
+		Status: karpv1.NodeClaimStatus{ProviderID: "external-cloudstack://x"},
 	}
 }
 
@@ -57,14 +62,19 @@ func TestObserve(t *testing.T) {
 		"of another cloud":   {node(func(n *corev1.Node) { n.Labels = nil }), []client.Object{claim("a", "t1")}, false},
 		"label is no number": {node(func(n *corev1.Node) { n.Labels[csv1.LabelInstanceMemory] = "4Gi" }), []client.Object{claim("a", "t1")}, false},
 	} {
-		got := observer{}
-		c := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(test.claims...).
-			WithIndex(&karpv1.NodeClaim{}, "status.providerID", func(o client.Object) []string { return []string{o.(*karpv1.NodeClaim).Status.ProviderID} }).Build()
-		if _, err := NewController(c, got).Reconcile(context.Background(), test.node); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-		if learned := got[machine] == "3900Mi"; learned != test.learns || len(got) > 1 {
-			t.Errorf("%s: learned %v", name, got)
-		}
+		t.Run(name, func(t *testing.T) {
+			got := observer{}
+			suite.Create(t, suite.Client(t), test.claims...)
+			// The index is one of core's.
+			c := suite.Cached(t, suite.Index{Kind: &karpv1.NodeClaim{}, Field: "status.providerID", Values: func(o client.Object) []string {
+				return []string{o.(*karpv1.NodeClaim).Status.ProviderID}
+			}})
+			if _, err := NewController(c, got).Reconcile(t.Context(), test.node); err != nil {
+				t.Fatal(err)
+			}
+			if learned := got[machine] == "3900Mi"; learned != test.learns || len(got) > 1 {
+				t.Errorf("learned %v", got)
+			}
+		})
 	}
 }

@@ -48,10 +48,18 @@ type cloud struct {
 	volumeErr error
 	deleteErr map[string]error
 	deleted   []string
-	cleanups  int
+	// lists and volumeLists count those of machines and of disks.
+	lists, volumeLists int
+	cleanups           int
+	cleanupErr         error
 }
 
-func (c *cloud) List(context.Context) ([]*instance.Instance, error) { return c.instances, c.listErr }
+func (c *cloud) List(context.Context) ([]*instance.Instance, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lists++
+	return c.instances, c.listErr
+}
 
 func (c *cloud) Delete(_ context.Context, id string) error {
 	c.mu.Lock()
@@ -61,6 +69,7 @@ func (c *cloud) Delete(_ context.Context, id string) error {
 }
 
 func (c *cloud) ListVolumesByTag(_ context.Context, scope cloudstack.Scope, key, value string) ([]*cloudstack.Volume, error) {
+	c.volumeLists++
 	return lo.Filter(c.volumes, func(v *cloudstack.Volume, _ int) bool {
 		return cloudstack.TagsOf(v.Tags)[key] == value && (v.Projectid != "") == (scope.ProjectID != "")
 	}), c.volumeErr
@@ -70,7 +79,7 @@ func (c *cloud) DeleteVolume(ctx context.Context, id string) error { return c.De
 
 func (c *cloud) Cleanup(context.Context) error {
 	c.cleanups++
-	return nil
+	return c.cleanupErr
 }
 
 // recorder keeps events.
@@ -321,6 +330,7 @@ func TestIdentity(t *testing.T) {
 // TestLostNodeClaims: an etcd that was restored, or a CRD that was deleted, leaves living nodes without NodeClaims. Nothing goes then.
 func TestLostNodeClaims(t *testing.T) {
 	ready := func(n int) client.Object { return node(n, corev1.ConditionTrue) }
+	foreign := func(c *karpv1.NodeClaim) { c.Spec.NodeClassRef.Group = "karpenter.k8s.aws" }
 	late := func(n int) client.Object {
 		joined := node(n, corev1.ConditionTrue)
 		joined.Labels = nil
@@ -335,6 +345,9 @@ func TestLostNodeClaims(t *testing.T) {
 		"most lost":                      {objects: []client.Object{ready(1), ready(2), ready(3), claim(3, launched(3))}},
 		"one lost of many":               {objects: []client.Object{ready(1), ready(2), ready(3), claim(2, launched(2)), claim(3, launched(3))}, want: []string{id(1)}},
 		"NodeClaims without machines are no proof": {objects: []client.Object{ready(1), ready(2), ready(3), claim(11), claim(12), claim(13), claim(14)}},
+		"NodeClaims of another provider are no proof": {objects: []client.Object{
+			ready(1), ready(2), ready(3), claim(11, launched(11), foreign), claim(12, launched(12), foreign), claim(13, launched(13), foreign),
+		}},
 		"none lives": {objects: []client.Object{node(1, corev1.ConditionFalse)}, want: []string{id(1), id(2), id(3)}},
 		"they joined when their NodeClaims had been given up": {objects: []client.Object{late(1), late(2), late(3)}, want: []string{id(1), id(2), id(3)}},
 		"none was ever a node":                                {want: []string{id(1), id(2), id(3)}},
@@ -394,12 +407,132 @@ func TestNoMoreThanAFew(t *testing.T) {
 	r.expect("the next", id(2), id(3), id(4))
 }
 
+// TestShareOfDisks: what machines leave of the limit is for disks.
+func TestShareOfDisks(t *testing.T) {
+	r := newRig(t)
+	r.options.MaxDeletions = 3
+	r.make()
+	r.volumes = []*cloudstack.Volume{disk(11), disk(12), disk(13)}
+	r.expect("disks, seen for the first time")
+	r.clock.SetTime(now.Add(11 * time.Minute))
+	r.instances = []*instance.Instance{machine(1), machine(2)}
+	r.expect("two machines and a disk", id(1), id(2), "disk-11")
+	r.clock.SetTime(now.Add(22 * time.Minute))
+	r.instances, r.volumes = nil, r.volumes[1:]
+	r.expect("the other disks", "disk-12", "disk-13")
+}
+
+// TestDefaults: ten in a cycle, of the same age in the order of their ids, and a cycle every two minutes.
+func TestDefaults(t *testing.T) {
+	r := newRig(t)
+	r.options.MaxDeletions = 0
+	r.make()
+	for n := range 12 {
+		r.instances = append(r.instances, machine(11-n))
+	}
+	r.expect("ten of twelve", id(0), id(1), id(2), id(3), id(4), id(5), id(6), id(7), id(8), id(9))
+	for name, options := range map[string]Options{
+		"a cycle": {ClusterName: cluster, ClusterUID: clusterUID}, "one that deletes nothing": {ClusterName: cluster},
+	} {
+		for _, period := range []time.Duration{0, time.Hour} {
+			r.options, r.instances = options, nil
+			r.options.Period = period
+			r.make()
+			result, err := r.c.Reconcile(context.Background())
+			if want := lo.CoalesceOrEmpty(period, 2*time.Minute); err != nil || result.RequeueAfter != want {
+				t.Errorf("%s: the next is in %s, not %s (%v)", name, result.RequeueAfter, want, err)
+			}
+		}
+	}
+}
+
+// TestOutage: while CloudStack cannot be reached, cycles are not further apart than usual.
+func TestOutage(t *testing.T) {
+	r := newRig(t)
+	r.options.Period = 10 * time.Millisecond
+	r.make()
+	r.listErr = errors.New("no answer")
+	suite.Manage(t, r.c)
+	// Otherwise, each wait would be twice the last.
+	asked := func() int {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return r.lists
+	}
+	for began := time.Now(); asked() < 20; time.Sleep(10 * time.Millisecond) {
+		if time.Since(began) > 30*time.Second {
+			t.Fatalf("%d cycles", asked())
+		}
+	}
+}
+
+// TestDoubtIsForgotten: a machine that had a NodeClaim in between has not been without one for the whole time.
+func TestDoubtIsForgotten(t *testing.T) {
+	r := newRig(t)
+	r.instances = []*instance.Instance{machine(1, func(i *instance.Instance) { i.Created = time.Time{} })}
+	r.expect("at first")
+	r.clock.SetTime(now.Add(3 * time.Minute))
+	found := claim(1, launched(1))
+	suite.Create(t, r.server, found)
+	r.expect("its NodeClaim is there")
+	if err := r.server.Delete(context.Background(), found); err != nil {
+		t.Fatal(err)
+	}
+	r.clock.SetTime(now.Add(6 * time.Minute))
+	r.expect("its NodeClaim is gone")
+	r.clock.SetTime(now.Add(12 * time.Minute))
+	r.expect("it has been gone for longer than the grace", id(1))
+	// What CloudStack no longer lists may be on its way back, and is not kept for ever.
+	r.instances = nil
+	for hours, kept := range []int{1, 0} {
+		r.clock.SetTime(now.Add(time.Hour + time.Duration(hours)*24*time.Hour))
+		r.expect("no machines")
+		if len(r.c.suspects) != kept {
+			t.Errorf("%d machines are remembered, not %d", len(r.c.suspects), kept)
+		}
+	}
+}
+
+// TestMetrics: what is found shows before it is deleted, and what becomes of it afterwards.
+func TestMetrics(t *testing.T) {
+	count := func(kind, result string) float64 { return testutil.ToFloat64(collected.WithLabelValues(kind, result)) }
+	for result, change := range map[string]func(*rig){
+		resultDeleted: func(*rig) {},
+		resultDryRun:  func(r *rig) { r.options.DryRun = true },
+		resultFailed: func(r *rig) {
+			r.deleteErr[id(1)], r.deleteErr["disk-5"] = errors.New("refused"), errors.New("refused")
+		},
+	} {
+		r := newRig(t)
+		change(r)
+		r.make()
+		r.instances = []*instance.Instance{machine(1), machine(2, func(i *instance.Instance) { i.Created = now.Add(20 * time.Minute) })}
+		r.volumes = []*cloudstack.Volume{disk(5)}
+		before := map[string]float64{}
+		for _, kind := range []string{kindInstance, kindVolume} {
+			before[kind] = count(kind, result)
+		}
+		for _, minutes := range []int{0, 11} {
+			r.clock.SetTime(now.Add(time.Duration(minutes) * time.Minute))
+			if _, err := r.c.Reconcile(context.Background()); (err != nil) != (result == resultFailed) {
+				t.Errorf("%s: %v", result, err)
+			}
+		}
+		if machines, disks := count(kindInstance, result)-before[kindInstance], count(kindVolume, result)-before[kindVolume]; machines != 2 || disks != 1 {
+			t.Errorf("%s: %v machines in two cycles, %v disks", result, machines, disks)
+		}
+		if machines, disks := testutil.ToFloat64(orphans.WithLabelValues(kindInstance)), testutil.ToFloat64(orphans.WithLabelValues(kindVolume)); machines != 2 || disks != 1 {
+			t.Errorf("%s: %v machines and %v disks are told to be garbage", result, machines, disks)
+		}
+	}
+}
+
 func TestDryRun(t *testing.T) {
 	r := newRig(t, node(1, corev1.ConditionUnknown))
 	r.options.DryRun = true
 	r.make()
 	r.instances = []*instance.Instance{machine(1)}
-	r.volumes = []*cloudstack.Volume{disk(1)}
+	r.volumes = []*cloudstack.Volume{disk(5)}
 	before := testutil.ToFloat64(collected.WithLabelValues(kindInstance, resultDryRun))
 	r.expect("a dry run")
 	r.clock.SetTime(now.Add(time.Hour))
@@ -428,6 +561,10 @@ func TestGroups(t *testing.T) {
 	r.expect("nothing")
 	if r.cleanups != 1 {
 		t.Errorf("%d clean-ups", r.cleanups)
+	}
+	r.cleanupErr = errors.New("no answer")
+	if _, err := r.c.Reconcile(context.Background()); err == nil || !strings.Contains(err.Error(), "affinity groups") {
+		t.Errorf("a clean-up that fails: %v", err)
 	}
 }
 
@@ -509,5 +646,56 @@ func TestDisksThatCannotBeListed(t *testing.T) {
 	_, err := r.c.Reconcile(context.Background())
 	if err == nil || !strings.Contains(err.Error(), "disks") || !slices.Equal(r.deleted, []string{id(1)}) {
 		t.Errorf("deleted %v: %v", r.deleted, err)
+	}
+}
+
+// TestDisksAreSeldomLookedAt: lists of disks are long, and of what is in them little is ever left.
+func TestDisksAreSeldomLookedAt(t *testing.T) {
+	r := newRig(t)
+	for minutes, lists := range map[int]int{0: 2, 9: 0, 10: 2} {
+		r.c.disksAt, r.volumeLists = now.Add(10*time.Minute), 0
+		if minutes == 0 {
+			r.c.disksAt = time.Time{}
+		}
+		r.clock.SetTime(now.Add(time.Duration(minutes) * time.Minute))
+		r.expect("the cycle")
+		if next := r.clock.Now().Add(10 * time.Minute); r.volumeLists != lists || lists > 0 && !r.c.disksAt.Equal(next) {
+			t.Errorf("after %d minutes: %d lists, the next at %s", minutes, r.volumeLists, r.c.disksAt)
+		}
+	}
+}
+
+// TestDisksWithoutAGrace: one that is being attached looks left for a moment.
+func TestDisksWithoutAGrace(t *testing.T) {
+	r := newRig(t)
+	r.options.Grace = 0
+	r.make()
+	r.volumes = []*cloudstack.Volume{disk(1)}
+	r.expect("seen for the first time")
+}
+
+// TestDisksOfNodeClaimsThatTheCacheLacks: those that only the API server knows keep their disks.
+func TestDisksOfNodeClaimsThatTheCacheLacks(t *testing.T) {
+	r := newRig(t, claim(1))
+	r.cache = interceptor.NewClient(r.cache, interceptor.Funcs{
+		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return nil },
+	})
+	r.make()
+	r.volumes = []*cloudstack.Volume{disk(1), disk(2)}
+	r.expect("seen for the first time")
+	r.clock.SetTime(now.Add(11 * time.Minute))
+	r.expect("seen again", "disk-2")
+}
+
+// TestDiskThatIsGone: someone else was quicker.
+func TestDiskThatIsGone(t *testing.T) {
+	r := newRig(t)
+	r.volumes = []*cloudstack.Volume{disk(1)}
+	r.deleteErr["disk-1"] = &cloudstack.Error{Code: cloudstack.CodeParameter, Text: "Unable to find volume disk-1"}
+	r.expect("seen for the first time")
+	r.clock.SetTime(now.Add(11 * time.Minute))
+	r.expect("seen again", "disk-1")
+	if len(r.c.suspects) != 0 {
+		t.Errorf("remembered: %v", r.c.suspects)
 	}
 }

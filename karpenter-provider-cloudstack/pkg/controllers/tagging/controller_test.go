@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	sdk "github.com/apache/cloudstack-go/v2/cloudstack"
 	"github.com/pkg/errors"
@@ -35,9 +36,15 @@ type cloud struct {
 	dropped   []string
 	listErr   error
 	ensureErr error
+	volumeErr error
+	jobErr    error
+	// scopes are those that disks were looked for in.
+	scopes []cloudstack.Scope
 }
 
 func (c *cloud) List(context.Context) ([]*instance.Instance, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.lists++
 	return c.instances, c.listErr
 }
@@ -68,11 +75,12 @@ func (c *cloud) DeleteTags(_ context.Context, resourceType string, ids, keys []s
 	return cloudstack.Job{}, nil
 }
 
-func (c *cloud) ListVolumes(context.Context, cloudstack.Scope, string) ([]*cloudstack.Volume, error) {
-	return lo.Values(c.volumes), nil
+func (c *cloud) ListVolumes(_ context.Context, scope cloudstack.Scope, _ string) ([]*cloudstack.Volume, error) {
+	c.scopes = append(c.scopes, scope)
+	return lo.Values(c.volumes), c.volumeErr
 }
 
-func (c *cloud) WaitForJob(context.Context, cloudstack.Job) error { return nil }
+func (c *cloud) WaitForJob(context.Context, cloudstack.Job) error { return c.jobErr }
 
 func id(n int) string { return fmt.Sprintf("0b5c4b6e-1111-4222-8333-%012d", n) }
 
@@ -266,4 +274,111 @@ func TestProviderIDOfAnotherFormat(t *testing.T) {
 	if len(r.ensured) != 1 {
 		t.Errorf("written: %v", r.ensured)
 	}
+}
+
+// TestPeriod: tags are looked at again after a while, whether there is a machine or not.
+func TestPeriod(t *testing.T) {
+	for name, objects := range map[string][]client.Object{"no NodeClaims": nil, "a NodeClaim": {nodeClass(nil), claim(1)}} {
+		r := newRig(t, objects...)
+		if result, err := r.c.Reconcile(context.Background()); err != nil || result.RequeueAfter != 5*time.Minute {
+			t.Errorf("%s: again in %s (%v)", name, result.RequeueAfter, err)
+		}
+	}
+}
+
+// TestTagsThatCannotBeTaken: what is left is taken by a later pass, which knows of it until then.
+func TestTagsThatCannotBeTaken(t *testing.T) {
+	recorded := func(c *karpv1.NodeClaim) { c.Annotations = map[string]string{annotationTagKeys: `["cost"]`} }
+	no := errors.New("no answer")
+	for name, fail := range map[string]func(*cloud){
+		"of the machine": func(c *cloud) { c.jobErr = no },
+		"of its disks":   func(c *cloud) { c.volumeErr = no },
+	} {
+		r := newRig(t, nodeClass(nil), claim(1, recorded))
+		r.instances = []*instance.Instance{machine(1, ours(1, map[string]string{"cost": "1"}))}
+		r.instances[0].ProjectID = "p"
+		fail(r.cloud)
+		failed, done := testutil.ToFloat64(written.WithLabelValues(resultFailed)), testutil.ToFloat64(written.WithLabelValues(resultWritten))
+		if _, err := r.c.Reconcile(context.Background()); !errors.Is(err, no) || r.annotations(1)[annotationTagKeys] != `["cost"]` {
+			t.Errorf("%s: %v, recorded %s", name, err, r.annotations(1)[annotationTagKeys])
+		}
+		r.jobErr, r.volumeErr = nil, nil
+		r.instances[0].Tags["cost"] = "1"
+		r.run()
+		if want := fmt.Sprint("UserVm", []string{id(1)}, []string{"cost"}); !slices.Equal(r.dropped, []string{want}) || lo.HasKey(r.annotations(1), annotationTagKeys) {
+			t.Errorf("%s: taken away: %v, recorded %v", name, r.dropped, r.annotations(1))
+		}
+		if slices.ContainsFunc(r.scopes, func(s cloudstack.Scope) bool { return s.ProjectID != "p" }) || len(r.scopes) == 0 {
+			t.Errorf("%s: its disks were looked for in %v", name, r.scopes)
+		}
+		if testutil.ToFloat64(written.WithLabelValues(resultFailed)) != failed+1 || testutil.ToFloat64(written.WithLabelValues(resultWritten)) != done+1 {
+			t.Errorf("%s: the metric does not count a failure, and then a machine", name)
+		}
+	}
+}
+
+// TestOnlyTagsThatThereAre: CloudStack refuses to take a tag that a disk does not have.
+func TestOnlyTagsThatThereAre(t *testing.T) {
+	r := newRig(t, nodeClass(nil), claim(1, func(c *karpv1.NodeClaim) { c.Annotations = map[string]string{annotationTagKeys: `["cost","team"]`} }))
+	r.instances = []*instance.Instance{machine(1, ours(1, map[string]string{"cost": "1", "team": "a"}))}
+	of := func(id string, keys ...string) *cloudstack.Volume {
+		return &cloudstack.Volume{Id: id, Tags: append([]sdk.Tags{{Key: csv1.TagManagedBy, Value: "production"}},
+			lo.Map(keys, func(key string, _ int) sdk.Tags { return sdk.Tags{Key: key, Value: "1"} })...)}
+	}
+	r.volumes["root"], r.volumes["data"] = of("root", "team"), of("data")
+	r.run()
+	slices.Sort(r.dropped)
+	if want := []string{fmt.Sprint("UserVm", []string{id(1)}, []string{"cost", "team"}), fmt.Sprint("Volume", []string{"root"}, []string{"team"})}; !slices.Equal(r.dropped, want) {
+		t.Errorf("taken away: %v, not %v", r.dropped, want)
+	}
+}
+
+// TestNodeClaimThatGoesMeanwhile: there is nothing to be written into any more.
+func TestNodeClaimThatGoesMeanwhile(t *testing.T) {
+	r := newRig(t, nodeClass(nil), claim(1))
+	r.instances = []*instance.Instance{machine(1, map[string]string{})}
+	r.c.kubeClient = interceptor.NewClient(r.client, interceptor.Funcs{
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, options ...client.PatchOption) error {
+			if err := c.Delete(ctx, o.DeepCopyObject().(client.Object)); err != nil {
+				return err
+			}
+			return c.Patch(ctx, o, p, options...)
+		},
+	})
+	r.run()
+	if len(r.ensured) != 1 {
+		t.Errorf("written: %v", r.ensured)
+	}
+}
+
+// TestTagsOfANodeClassChange: machines get them at once, not with the next look at all of them.
+func TestTagsOfANodeClassChange(t *testing.T) {
+	ctx := context.Background()
+	n := nodeClass(map[string]string{"team": "a"})
+	r := newRig(t, n, claim(1))
+	r.instances = []*instance.Instance{machine(1, ours(1, map[string]string{"team": "a"}))}
+	suite.Manage(t, r.c)
+	until := func(what string, is func() bool) {
+		t.Helper()
+		for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+			r.mu.Lock()
+			done := is()
+			r.mu.Unlock()
+			if done {
+				return
+			}
+			if time.Since(began) > 30*time.Second {
+				t.Fatal(what)
+			}
+		}
+	}
+	until("machines are not looked at", func() bool { return r.writes > 0 })
+	if err := r.client.Get(ctx, client.ObjectKeyFromObject(n), n); err != nil {
+		t.Fatal(err)
+	}
+	n.Spec.Tags = map[string]string{"team": "b"}
+	if err := r.client.Update(ctx, n); err != nil {
+		t.Fatal(err)
+	}
+	until("the machine does not get the tag", func() bool { return r.instances[0].Tags["team"] == "b" })
 }

@@ -25,7 +25,8 @@ import (
 const script = "#!/bin/sh\nkubelet --node-labels=karpenter.sh/nodepool=pool --register-with-taints=karpenter.sh/unregistered:NoExecute --max-pods=50 " +
 	"--kube-reserved=cpu=60m,memory=512Mi\n"
 
-// world is an API server without anything behind it, a CloudStack and the kubelets of its machines.
+// world is an API server without anything behind it, a CloudStack and the kubelets of its machines. On a real API server, all of the end-to-end
+// tests have these kubelets; here they are tried alone, and renew leases each millisecond.
 type world struct {
 	*testing.T
 

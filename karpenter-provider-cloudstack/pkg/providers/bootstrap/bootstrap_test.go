@@ -36,8 +36,11 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/karpenter/pkg/cloudprovider"
 
+	"github.com/plantonhq/project-planton/karpenter-provider-cloudstack/internal/controlplane/suite"
 	csv1 "github.com/plantonhq/project-planton/karpenter-provider-cloudstack/pkg/apis/v1"
 )
+
+func TestMain(m *testing.M) { os.Exit(suite.Run(m)) }
 
 var update = flag.Bool("update", false, "write the golden files")
 
@@ -106,10 +109,20 @@ func secret(name, key, value string) *corev1.Secret {
 	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "karpenter", Name: name}, Data: map[string][]byte{key: []byte(value)}}
 }
 
+// newProvider makes a provider for what has to do with texts. The objects are all that it can read.
 func newProvider(options Options, objects ...client.Object) *DefaultProvider {
 	c := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(objects...).Build()
 	options.Namespace = "karpenter"
 	options.ClusterName = "production"
+	return NewProvider(c, c, clocktesting.NewFakePassiveClock(time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)), options)
+}
+
+// served is a provider that asks a real API server, which has these Secrets.
+func served(t *testing.T, options Options, secrets ...client.Object) *DefaultProvider {
+	t.Helper()
+	c := suite.Client(t)
+	suite.Create(t, c, secrets...)
+	options.Namespace = "karpenter"
 	return NewProvider(c, c, clocktesting.NewFakePassiveClock(time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)), options)
 }
 
@@ -330,7 +343,7 @@ func TestPlainScriptIsUnchanged(t *testing.T) {
 			n.Spec.UserDataSecretRef = &csv1.SecretKeyReference{Namespace: "karpenter", Name: "script", Key: "sh"}
 		}),
 	} {
-		if got := render(t, newProvider(Options{}, secret("script", "sh", script)), request(nodeClass)); got != script {
+		if got := render(t, served(t, Options{}, secret("script", "sh", script)), request(nodeClass)); got != script {
 			t.Errorf("%s: %q", name, got)
 		}
 	}
@@ -346,7 +359,7 @@ func TestSecretsStaySecret(t *testing.T) {
 		"cannot be read":     "#!/bin/sh\npassword=hunter2 {{ hunter2 }}",
 		"cannot be rendered": "#!/bin/sh\n{{ fail \"hunter2\" }}",
 	} {
-		err := newProvider(Options{}, secret("script", "userData", text)).Check(context.Background(), fromSecret)
+		err := served(t, Options{}, secret("script", "userData", text)).Check(context.Background(), fromSecret)
 		if reason(t, err) != "UserDataInvalid" || !strings.Contains(err.Error(), "line 2") {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -357,7 +370,7 @@ func TestSecretsStaySecret(t *testing.T) {
 	cites := nodeClass(&csv1.Bootstrap{TokenSecretRef: &csv1.SecretKeyReference{Name: "join"}}, func(n *csv1.CloudStackNodeClass) {
 		n.Spec.UserData = lo.ToPtr("{{ fail .Token }}")
 	})
-	err := newProvider(Options{}, secret("join", "token", hidden)).Check(context.Background(), cites)
+	err := served(t, Options{}, secret("join", "token", hidden)).Check(context.Background(), cites)
 	if err == nil || strings.Contains(err.Error(), hidden) {
 		t.Errorf("the error cites the token: %v", err)
 	}
@@ -380,7 +393,7 @@ func TestSecretsThatCannotBeRead(t *testing.T) {
 	} {
 		s := secret("join", "token", token)
 		s.Data["empty"] = []byte(" \n")
-		err := newProvider(Options{}, s).Check(context.Background(), test.nodeClass)
+		err := served(t, Options{}, s).Check(context.Background(), test.nodeClass)
 		if got := reason(t, err); got != test.reason {
 			t.Errorf("%s: reason %s: %v", name, got, err)
 		}
@@ -394,17 +407,17 @@ func TestSecretsThatCannotBeRead(t *testing.T) {
 
 // TestOutageIsNoFault: what the API server does not answer is nobody's mistake.
 func TestOutageIsNoFault(t *testing.T) {
-	c := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithInterceptorFuncs(interceptor.Funcs{
+	c := interceptor.NewClient(suite.Client(t), interceptor.Funcs{
 		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
 			return errors.New("connection refused")
 		},
-	}).Build()
+	})
 	err := NewProvider(c, c, clocktesting.NewFakePassiveClock(time.Now()), Options{}).Check(context.Background(), modes()["k3s"])
 	var e *Error
 	if !errors.As(err, &e) || !e.Transient {
 		t.Errorf("the error is not told to pass: %v", err)
 	}
-	err = newProvider(Options{}).Check(context.Background(), modes()["k3s"])
+	err = served(t, Options{}).Check(context.Background(), modes()["k3s"])
 	if !errors.As(err, &e) || e.Transient {
 		t.Errorf("a missing Secret is told to pass: %v", err)
 	}

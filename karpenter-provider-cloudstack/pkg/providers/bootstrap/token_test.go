@@ -13,13 +13,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes/scheme"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/plantonhq/project-planton/karpenter-provider-cloudstack/internal/controlplane/suite"
 	csv1 "github.com/plantonhq/project-planton/karpenter-provider-cloudstack/pkg/apis/v1"
 )
 
@@ -40,7 +39,7 @@ func TestMint(t *testing.T) {
 	ctx := context.Background()
 	now := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 	clk := clocktesting.NewFakePassiveClock(now)
-	c := fake.NewClientBuilder().WithScheme(scheme.Scheme).Build()
+	c := suite.Client(t)
 	m := &minter{reader: c, writer: c, clock: clk}
 	first, err := m.mint(ctx, claim("a"))
 	if err != nil || !bootstrapTokens.MatchString(first) {
@@ -92,7 +91,8 @@ func TestMintLeavesOthersAlone(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "bootstrap-token-" + tokenID(claim("a"), 0)},
 		Data:       map[string][]byte{"token-id": []byte(tokenID(claim("a"), 0)), "token-secret": []byte("0123456789abcdef")},
 	}
-	c := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(taken.DeepCopy()).Build()
+	c := suite.Client(t)
+	suite.Create(t, c, taken)
 	token, err := (&minter{reader: c, writer: c, clock: clocktesting.NewFakePassiveClock(time.Now())}).mint(ctx, claim("a"))
 	if err != nil || strings.HasPrefix(token, tokenID(claim("a"), 0)) {
 		t.Errorf("someone else's token was taken (%v)", err)
@@ -108,7 +108,7 @@ func TestMintWithTwoAtOnce(t *testing.T) {
 	clk := clocktesting.NewFakePassiveClock(time.Now())
 	var other string
 	once := false
-	c := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithInterceptorFuncs(interceptor.Funcs{
+	c := interceptor.NewClient(suite.Client(t), interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption) error {
 			if !once { // another is quicker
 				once = true
@@ -119,7 +119,7 @@ func TestMintWithTwoAtOnce(t *testing.T) {
 			}
 			return c.Create(ctx, o, options...)
 		},
-	}).Build()
+	})
 	token, err := (&minter{reader: c, writer: c, clock: clk}).mint(ctx, claim("a"))
 	if err != nil || token != other {
 		t.Errorf("two attempts at once have two tokens (%v)", err)
@@ -136,9 +136,9 @@ func TestMintThatFails(t *testing.T) {
 		"no rights": {apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "x", errors.New("no")), "TokenForbidden", false},
 		"an outage": {errors.New("connection refused"), "APIServerUnavailable", true},
 	} {
-		c := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithInterceptorFuncs(interceptor.Funcs{
+		c := interceptor.NewClient(suite.Client(t), interceptor.Funcs{
 			Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error { return test.err },
-		}).Build()
+		})
 		_, err := (&minter{reader: c, writer: c, clock: clocktesting.NewFakePassiveClock(time.Now())}).mint(ctx, claim("a"))
 		var e *Error
 		if !errors.As(err, &e) || e.Reason != test.reason || e.Transient != test.transient {
@@ -151,7 +151,7 @@ func TestOnlyRenderMints(t *testing.T) {
 	ctx := context.Background()
 	ca, _ := newCA(t)
 	n := nodeClass(&csv1.Bootstrap{Mode: csv1.BootstrapKubeadm, Endpoint: "10.0.0.10:6443", MintToken: lo.ToPtr(true), CABundle: ca})
-	c := fake.NewClientBuilder().WithScheme(scheme.Scheme).Build()
+	c := suite.Client(t)
 	p := NewProvider(c, c, clocktesting.NewFakePassiveClock(time.Now()), Options{})
 	if err := p.Check(ctx, n); err != nil || len(tokens(t, c)) != 0 {
 		t.Errorf("Check made %d tokens (%v)", len(tokens(t, c)), err)

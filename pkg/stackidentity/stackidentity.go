@@ -6,8 +6,9 @@
 //   - the project is the kind in lower case, such as "civokubernetescluster";
 //   - the stack is "<org>.<env>.<name>", with "_" for the one of org and env that is missing, or just "<name>" when both are.
 //
-// Each part is lowered, and characters other than a-z, 0-9 and '-' become '-'; a part that this changed gets "-" and six
-// hexadecimal digits of its hash, so that two names never share a stack.
+// A part of at most 32 characters of a-z, 0-9 and '-' stands as it is. Any other is lowered, its other characters become '-', and it is
+// cut to 15 characters, with '-' and 80 bits of its hash behind them, so that two names never share a stack. Given as a name, such a
+// part stands as it is: what is shown of a stack finds it again.
 //
 // Labels of the manifest override the rule: LabelStackFQDN, or LabelOrganization, LabelProject and LabelStackName. A manifest that
 // refers to one with such labels says so in a label of its own, see LabelForReference.
@@ -15,7 +16,7 @@ package stackidentity
 
 import (
 	"crypto/sha256"
-	"encoding/hex"
+	"encoding/base32"
 	"strings"
 
 	"github.com/pkg/errors"
@@ -198,8 +199,15 @@ func orUnderscore(name string) string {
 	return clean(name)
 }
 
-// partLength keeps three parts with their hashes under Pulumi's limit of 100 characters for a stack's name.
+// partLength keeps three parts under Pulumi's limit of 100 characters for a stack's name (tokens.ParseStackName of its SDK, and each
+// backend).
 const partLength = 32
+
+// hashBytes of a hash are 80 bits: among a million names two have the same ones with a probability of 10^-12.
+const hashBytes = 10
+
+// hashEncoding writes hashes in a-z and 2-7, since some backends keep stacks in files whose names do not differ by case.
+var hashEncoding = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
 
 // clean makes a name fit to be a part of a stack's name, injectively but for collisions of the hash.
 func clean(name string) string {
@@ -217,5 +225,6 @@ func clean(name string) string {
 		return name
 	}
 	sum := sha256.Sum256([]byte(name))
-	return cleaned[:min(len(cleaned), partLength-7)] + "-" + hex.EncodeToString(sum[:])[:6]
+	hash := "-" + hashEncoding.EncodeToString(sum[:hashBytes])
+	return cleaned[:min(len(cleaned), partLength-len(hash))] + hash
 }

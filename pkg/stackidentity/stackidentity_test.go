@@ -2,6 +2,7 @@ package stackidentity_test
 
 import (
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -51,7 +52,7 @@ func TestFor(t *testing.T) {
 		"cleaned": {
 			reason:   "A name that had to be changed carries its hash.",
 			metadata: &shared.CloudResourceMetadata{Name: "Main Cluster"},
-			want:     "organization/civokubernetescluster/main-cluster-2e0b12",
+			want:     "organization/civokubernetescluster/main-cluster-fyfrf6bgszcqoc6e",
 		},
 		"fqdn": {
 			reason: "The label names the stack in full.",
@@ -188,8 +189,12 @@ func TestIn(t *testing.T) {
 // Two resources never share a stack, and Pulumi accepts every stack's name.
 func TestIdentitiesAreDistinct(t *testing.T) {
 	t.Parallel()
-	accepted := regexp.MustCompile(`^[A-Za-z0-9_.-]{1,100}$`)
-	text := rapid.StringMatching(`([A-Za-z0-9][A-Za-z0-9 ._-]{0,60})?`)
+	accepted := regexp.MustCompile(`^[a-z0-9_.-]{1,100}$`)
+	text := rapid.OneOf(
+		rapid.StringMatching(`([A-Za-z0-9][A-Za-z0-9 ._-]{0,60})?`),
+		// Alike up to where they are cut, or but for what is replaced.
+		rapid.StringMatching(`the-same-beginning-of-all-of-them[ab]{1,3}`), rapid.StringMatching(`the[ ._-]same[ ._-][Nn]ame`),
+	)
 	rapid.Check(t, func(t *rapid.T) {
 		one := &shared.CloudResourceMetadata{Org: text.Draw(t, "org"), Env: text.Draw(t, "env"), Name: "x" + text.Draw(t, "name")}
 		two := &shared.CloudResourceMetadata{Org: text.Draw(t, "org2"), Env: text.Draw(t, "env2"), Name: "x" + text.Draw(t, "name2")}
@@ -207,6 +212,43 @@ func TestIdentitiesAreDistinct(t *testing.T) {
 		same := one.GetOrg() == two.GetOrg() && one.GetEnv() == two.GetEnv() && one.GetName() == two.GetName()
 		if same != (a == b) {
 			t.Fatalf("%v and %v: stacks %s and %s", one, two, a, b)
+		}
+		// What is shown of a stack finds it again.
+		org, env, name := stackidentity.Split(a.Stack)
+		shown, err := stackidentity.For(cluster(t), &shared.CloudResourceMetadata{Org: org, Env: env, Name: name})
+		if err != nil || shown != a {
+			t.Fatalf("the stack %s, named by its parts, is %s (%v)", a, shown, err)
+		}
+	})
+}
+
+// So many long names would share some five stacks if these had 32 bits of their hashes, and a thousand with 24.
+func TestManyLongNamesAreDistinct(t *testing.T) {
+	t.Parallel()
+	const names = 200_000
+	beginning := strings.Repeat("long", 10)
+	seen := make(map[string]int, names)
+	for i := range names {
+		identity, err := stackidentity.For(cluster(t), &shared.CloudResourceMetadata{Name: beginning + strconv.Itoa(i)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if before, ok := seen[identity.Stack]; ok {
+			t.Fatalf("%d and %d: %s", before, i, identity.Stack)
+		}
+		seen[identity.Stack] = i
+	}
+}
+
+// Names that need no hash are those of the stacks that exist under them.
+func TestPlainNamesStandAsTheyAre(t *testing.T) {
+	t.Parallel()
+	part := rapid.StringMatching(`[a-z0-9-]{1,32}`)
+	rapid.Check(t, func(t *rapid.T) {
+		org, env, name := part.Draw(t, "org"), part.Draw(t, "env"), part.Draw(t, "name")
+		got, err := stackidentity.For(cluster(t), &shared.CloudResourceMetadata{Org: org, Env: env, Name: name})
+		if want := org + "." + env + "." + name; err != nil || got.Stack != want {
+			t.Fatalf("got %s, %v; want %s", got.Stack, err, want)
 		}
 	})
 }

@@ -41,8 +41,8 @@ func metadata(id string) *shared.CloudResourceMetadata {
 	return &shared.CloudResourceMetadata{Name: nameOf(id), Id: id, Org: organization}
 }
 
-// nameOf is the name of an object's manifests: its id without dashes, which a stack's name has room for. Of what is longer it has a part and
-// a short hash, and clients choose ids: one could be chosen to get the stack of another object.
+// nameOf is the name of an object's manifests: its id without dashes, which a stack's name has room for as it is. Clients choose ids: of a
+// name that is cut, one could look for another that gets the same hash.
 func nameOf(id string) string { return strings.ReplaceAll(id, "-", "") }
 
 // literal is a reference that is a value.

@@ -37,6 +37,8 @@ var Controllers = map[string]string{
 type Reporter interface {
 	// Report takes a report, as PUT …/status does.
 	Report(ctx context.Context, key store.Key, report *nodepoolsv1.ControllerStatus) error
+	// Provisions says whether this process provisions a platform. Others on the same database may provision others.
+	Provisions(platform string) bool
 }
 
 // Objects are what is read of the store.
@@ -81,6 +83,13 @@ type Reconciler struct {
 	mu       sync.Mutex
 	attempts map[store.Key]int       // that failed in a row
 	looked   map[store.Key]time.Time // when drift was looked for last
+	returned map[store.Key]returned  // that are others' to work on
+}
+
+// returned says when a job was given back last, and for how long.
+type returned struct {
+	at   time.Time
+	wait time.Duration
 }
 
 // New makes a Reconciler.
@@ -100,7 +109,7 @@ func New(options Options) *Reconciler {
 	if options.Log == nil {
 		options.Log = slog.Default()
 	}
-	return &Reconciler{options: options, attempts: map[store.Key]int{}, looked: map[store.Key]time.Time{}}
+	return &Reconciler{options: options, attempts: map[store.Key]int{}, looked: map[store.Key]time.Time{}, returned: map[store.Key]returned{}}
 }
 
 // Work does what is due for one object; it is a store.Work. When the context ends, what was begun in the cloud is finished and recorded.
@@ -138,6 +147,9 @@ func (r *Reconciler) Work(ctx context.Context, key store.Key) (again time.Durati
 	}
 	if o == nil {
 		return 0, nil
+	}
+	if !r.options.Reporter.Provisions(o.platform) {
+		return r.giveBack(key), nil
 	}
 	if o.record.Deleting {
 		again, err = r.delete(ctx, o)
@@ -183,7 +195,7 @@ type object struct {
 	reported *nodepoolsv1.ControllerStatus
 }
 
-// read reads an object; nil when it is not one of a platform that is provisioned here.
+// read reads an object; nil when it is not one of a platform that this package provisions.
 func (r *Reconciler) read(ctx context.Context, key store.Key) (*object, error) {
 	record, err := r.options.Objects.Get(ctx, key)
 	if err != nil {
@@ -619,6 +631,20 @@ func (r *Reconciler) backoff(key store.Key) time.Duration {
 	return r.jitter(min(r.options.Poll<<attempt, r.options.MaxBackoff))
 }
 
+// giveBack is how soon an object of a platform that other processes provision is worked on anew: it may well be one of those that takes the
+// job then. It is put off more and more as long as it keeps coming back, as it does where no process provisions the platform.
+func (r *Reconciler) giveBack(key store.Key) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	last := r.returned[key]
+	if time.Since(last.at) > 2*last.wait {
+		last.wait = 0 // another process had it meanwhile
+	}
+	wait := min(max(2*last.wait, r.options.Poll), r.options.MaxBackoff)
+	r.returned[key] = returned{at: time.Now(), wait: wait}
+	return r.jitter(wait)
+}
+
 func (r *Reconciler) succeeded(key store.Key) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -630,6 +656,7 @@ func (r *Reconciler) forget(key store.Key) {
 	defer r.mu.Unlock()
 	delete(r.attempts, key)
 	delete(r.looked, key)
+	delete(r.returned, key)
 }
 
 func (r *Reconciler) look(key store.Key, at time.Time) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -13,11 +14,15 @@ import (
 	"time"
 
 	"github.com/pkg/errors"
+	"github.com/pulumi/pulumi/sdk/v3/go/pulumi"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	nodepoolsv1 "github.com/plantonhq/project-planton/apis/org/project_planton/nodepools/v1"
+	civokubernetesnodepoolv1 "github.com/plantonhq/project-planton/apis/org/project_planton/provider/civo/civokubernetesnodepool/v1"
+	"github.com/plantonhq/project-planton/iac/pulumi/civo/civokubernetesnodepool/module"
+	"github.com/plantonhq/project-planton/pkg/iac/pulumi/pulumimodule/moduletest"
 	"github.com/plantonhq/project-planton/pkg/manifest"
 	"github.com/plantonhq/project-planton/pkg/nodepools/store"
 	"github.com/plantonhq/project-planton/pkg/provision"
@@ -37,12 +42,14 @@ type world struct {
 	done     []string // operations on the cloud
 	fail     map[string]error
 	drift    []*provision.Result
+	warnings []provision.Diagnostic // of previews
 	locks    []provision.Lock
 	away     error // of the database, for leases
 	bucket   bool  // the backend tells of locks only in errors
 	unlocked int
 	during   func(operation string) // called in the middle of an operation
 	progress *Progress
+	foreign  string // a platform that other processes provision
 }
 
 type lease struct {
@@ -190,6 +197,8 @@ func (w *world) Report(ctx context.Context, key store.Key, report *nodepoolsv1.C
 	return nil
 }
 
+func (w *world) Provisions(platform string) bool { return platform != w.foreign }
+
 func (w *world) operate(ctx context.Context, operation string, all []*manifest.Manifest) error {
 	var names []string
 	for _, m := range all {
@@ -227,7 +236,7 @@ func (w *world) Up(ctx context.Context, all []*manifest.Manifest) ([]*provision.
 func (w *world) Preview(ctx context.Context, all []*manifest.Manifest) ([]*provision.Result, error) {
 	return []*provision.Result{{Resources: []provision.Change{{Resource: "node_pool", Op: provision.OpUpdate, Properties: []provision.PropertyChange{
 		{Path: "nodeCount", Kind: "update"}, {Path: "size", Kind: "update", Replaces: true},
-	}}}}}, w.operate(ctx, "preview", all)
+	}}}, Diagnostics: w.warnings}}, w.operate(ctx, "preview", all)
 }
 
 func (w *world) Refresh(ctx context.Context, all []*manifest.Manifest) ([]*provision.Result, error) {
@@ -972,5 +981,150 @@ func TestPreview(t *testing.T) {
 	w.fail["preview"] = errors.New("open /home/me/secret")
 	if _, err = r.Preview(t.Context(), civoCluster(t), nil); err == nil || strings.Contains(err.Error(), "secret") {
 		t.Errorf("the error of a preview is %v", err)
+	}
+}
+
+// TestPreviewWarns: whoever tries a spec reads what its module warns of, and nothing else that is said on the way.
+func TestPreviewWarns(t *testing.T) {
+	w := newWorld(t)
+	r := w.reconciler("one")
+	w.put(theCluster, civoCluster(t), 1)
+	w.work(r, theCluster)
+	pool := civoPool(t, func(p *nodepoolsv1.NodePool) {
+		p.Spec.Autoscaling = &nodepoolsv1.Autoscaling{Enabled: true, MinNodes: 2, MaxNodes: 5}
+	})
+	warnings := warningsOf(t, pool)
+	if len(warnings) != 1 || !strings.Contains(warnings[0], "autoscaler") {
+		t.Fatalf("the module warns %q", warnings)
+	}
+	w.warnings = []provision.Diagnostic{
+		{Severity: "info", Message: "reads the price list"}, {Severity: "warning", Resource: "node_pool", Message: warnings[0]},
+		{Severity: "error", Message: "is told by the error itself"},
+	}
+	const changes = "update node_pool: nodeCount, size (replaces)"
+	if text, err := r.Preview(t.Context(), civoCluster(t), pool); err != nil || text != changes+"\nwarning: "+warnings[0] {
+		t.Errorf("the preview says %q, %v", text, err)
+	}
+	if warnings := warningsOf(t, civoPool(t)); len(warnings) > 0 {
+		t.Errorf("without autoscaling the module warns %q", warnings)
+	}
+}
+
+// warningsOf are those of the module that makes a pool of Civo.
+func warningsOf(t *testing.T, pool *nodepoolsv1.NodePool) []string {
+	t.Helper()
+	all, err := poolManifests(civoCluster(t), pool, "2b8e4a52-35a1-4c0e-8a36-5b5f3e8d7c90")
+	if err != nil {
+		t.Fatal(err)
+	}
+	input := &civokubernetesnodepoolv1.CivoKubernetesNodePoolStackInput{Target: all[0].Target.(*civokubernetesnodepoolv1.CivoKubernetesNodePool)}
+	result := moduletest.Run(t, func(ctx *pulumi.Context) error { return module.Resources(ctx, input) },
+		moduletest.WithConfig(map[string]string{"civo:token": "token"}))
+	if result.RunErr != nil {
+		t.Fatal(result.RunErr)
+	}
+	return result.Warnings()
+}
+
+// TestForeignPlatform: what other processes provision is given back, untouched, and more and more rarely as long as nobody takes it.
+func TestForeignPlatform(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.foreign = "civo"
+		r := w.reconciler("one")
+		w.put(theCluster, civoCluster(t), 1)
+		w.put(thePool, civoPool(t), 1, deleting)
+		waits := func(what string, times int, last time.Duration) {
+			t.Helper()
+			for i := range times {
+				want := min(2*time.Second<<i, last)
+				again := w.work(r, theCluster)
+				if again < want*9/10 || again > want*11/10 {
+					t.Errorf("%s, the cluster comes back after %s, want %s", what, again, want)
+				}
+				w.work(r, thePool)
+				time.Sleep(again)
+			}
+		}
+		waits("at first", 9, 2*time.Minute)
+		time.Sleep(10 * time.Minute) // another process had it
+		waits("after a while", 2, 4*time.Second)
+		if w.operations() != "" || len(w.history) > 0 {
+			t.Errorf("what was done: %s; what was reported: %v", w.operations(), w.history)
+		}
+		w.foreign = "digitalocean"
+		w.work(r, theCluster)
+		if got, want := w.operations(), "up CivoVpc+CivoKubernetesCluster"; got != want {
+			t.Errorf("what was done: %s; want %s", got, want)
+		}
+	})
+}
+
+// TestProcessesOfDifferentPlatforms: of processes that share a database and provision different platforms, each does what is its own, whoever
+// is given the jobs.
+func TestProcessesOfDifferentPlatforms(t *testing.T) {
+	db, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "nodepools.db"), store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	clusters := map[string]*nodepoolsv1.Cluster{"civo": civoCluster(t), "digitalocean": digitalOceanCluster(t)}
+	const each = 5
+	ctx, stop := context.WithCancel(t.Context())
+	var working sync.WaitGroup
+	worlds := map[string]*world{}
+	for platform, foreign := range map[string]string{"civo": "digitalocean", "digitalocean": "civo"} {
+		w := newWorld(t)
+		w.foreign, worlds[platform] = foreign, w
+		r := New(Options{Objects: db, Reporter: w, Provisioner: w, Progress: w.progress, Holder: platform, Poll: 10 * time.Millisecond})
+		working.Go(func() {
+			if err := db.Work(ctx, store.WorkOptions{Poll: 10 * time.Millisecond}, r.Work); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	err = db.Write(ctx, func(tx store.Tx) error {
+		for platform, cluster := range clusters {
+			for i := range each {
+				key := store.Key{Kind: store.Cluster, ID: fmt.Sprintf("%s-%d", platform, i)}
+				one := proto.CloneOf(cluster)
+				one.Id = key.ID
+				message, err := proto.Marshal(one)
+				if err != nil {
+					return err
+				}
+				record := store.Record{Key: key, ClusterID: key.ID, Name: key.ID, Owner: "alice", Platform: platform, Generation: 1, Message: message}
+				if err := errors.Wrap(tx.Put(record), "put"); err != nil {
+					return err
+				}
+				if err := tx.Enqueue(key, time.Time{}); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := func(platform string) int {
+		w := worlds[platform]
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return len(w.done)
+	}
+	for deadline := time.Now().Add(time.Minute); count("civo") < each || count("digitalocean") < each; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d of Civo and %d of DigitalOcean are made, want %d", count("civo"), count("digitalocean"), each)
+		}
+	}
+	stop()
+	working.Wait()
+	for platform, kind := range map[string]string{"civo": "CivoKubernetesCluster", "digitalocean": "DigitalOceanKubernetesCluster"} {
+		for _, done := range worlds[platform].done {
+			if !strings.HasSuffix(done, kind) {
+				t.Errorf("the process that provisions %s did: %s", platform, done)
+			}
+		}
 	}
 }

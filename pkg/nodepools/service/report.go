@@ -38,6 +38,9 @@ func (s *Service) Report(ctx context.Context, key store.Key, report *nodepoolsv1
 	return err
 }
 
+// Provisions says whether this process provisions a platform.
+func (s *Service) Provisions(platform string) bool { return s.options.Provisioned[platform] != "" }
+
 // UpdateNodePoolStatus takes the report of a controller about a pool.
 func (s *Service) UpdateNodePoolStatus(ctx context.Context, request *nodepoolsv1.UpdateNodePoolStatusRequest) (*nodepoolsv1.NodePoolStatus, error) {
 	o, reports, err := s.reportAs(ctx, store.NodePool, request.GetId(), request.GetClusterId(), request.GetReport())

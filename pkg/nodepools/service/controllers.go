@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/pkg/errors"
@@ -85,6 +85,9 @@ func (c *change) register(wanted *nodepoolsv1.Controller) ([]string, error) {
 	var affected []string
 	if at < 0 {
 		affected = next.Platforms
+		if err := c.setForgotten(next.Name, false); err != nil {
+			return nil, err
+		}
 	} else {
 		last := controllers[at]
 		slices.Sort(last.Platforms)
@@ -123,23 +126,24 @@ func (s *Service) ListControllers(ctx context.Context, _ *nodepoolsv1.ListContro
 	return result, nil
 }
 
-// DeleteController forgets a controller: objects no longer wait for it, and those that are being deleted do not either. When it was
-// interrupted, it can be repeated.
+// DeleteController forgets a controller: objects no longer wait for it, and those that are being deleted do not either. Where it is
+// interrupted, Tick does the rest.
 func (s *Service) DeleteController(ctx context.Context, request *nodepoolsv1.DeleteControllerRequest) (*emptypb.Empty, error) {
 	who, err := administrator(ctx, "forget a controller")
 	if err != nil {
 		return nil, err
 	}
-	if strings.ContainsRune(request.GetName(), 0) {
+	if request.GetName() != plainText(request.GetName()) {
 		return nil, fail(ReasonNotFound, "Controller not found", "")
 	}
 	found := true
 	err = s.transact(ctx, who.Name, func(c *change) error {
 		err := c.tx.DeleteController(request.GetName())
-		if found = !errors.Is(err, store.ErrNotFound); !found {
-			return nil
+		if found = !errors.Is(err, store.ErrNotFound); err != nil && found {
+			return err
 		}
-		if err != nil {
+		// One that never registered may have reported: it is waited for too.
+		if err := c.setForgotten(request.GetName(), true); err != nil || !found {
 			return err
 		}
 		return c.tx.Audit(store.AuditEntry{
@@ -159,14 +163,20 @@ func (s *Service) DeleteController(ctx context.Context, request *nodepoolsv1.Del
 	return newEmpty(), s.reevaluateAll(ctx, nil)
 }
 
-// releaseFinalizers takes a forgotten controller from the objects that wait for it.
+// releaseFinalizers takes a forgotten controller from the objects that wait for it, and says whether there were any.
 func (s *Service) releaseFinalizers(ctx context.Context, name string) (bool, error) {
+	// That it is forgotten is kept already, so this is done also when the client does not wait for it.
+	ctx = context.WithoutCancel(ctx)
 	released := false
 	for _, kind := range []store.Kind{store.NodePool, store.Cluster} {
 		query := store.Query{Kind: kind, Phase: status.Deleting, Limit: batch}
 		err := s.eachPage(ctx, query, func(c *change, record store.Record) error {
 			o, err := decode(record)
 			if err != nil || !o.removeFinalizer(name) {
+				return err
+			}
+			// One that registered again meanwhile is there, and does its part.
+			if forgotten, err := c.forgotten(); err != nil || !slices.Contains(forgotten, name) {
 				return err
 			}
 			released = true
@@ -189,7 +199,7 @@ func (s *Service) releaseFinalizers(ctx context.Context, name string) (bool, err
 			return released, s.outcome(ctx, err)
 		}
 	}
-	return released, nil
+	return released, s.transact(ctx, actorService, func(c *change) error { return c.setForgotten(name, false) })
 }
 
 // reevaluateAll makes the status of all objects of some platforms (none given: of all) anew: they wait for other controllers than before.
@@ -225,6 +235,8 @@ func (s *Service) reevaluateAll(ctx context.Context, platforms []string) error {
 const (
 	settledActor = "what objects wait for"
 	settledKey   = "evaluated"
+	// forgottenKey has the names of the controllers that were forgotten and not yet taken from all objects that wait for them.
+	forgottenKey = "forgotten"
 )
 
 // never is later than all there is to expire.
@@ -249,6 +261,36 @@ func (c *change) settled(controllers []store.Controller) (bool, error) {
 	return bytes.Equal(kept.Fingerprint, fingerprintOf(controllers)), err
 }
 
+// forgotten are the names under forgottenKey.
+func (c *change) forgotten() (names []string, err error) {
+	kept, err := c.tx.Idempotent(settledActor, forgottenKey)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, nil
+	}
+	if err == nil {
+		err = errors.Wrap(json.Unmarshal(kept.Answer, &names), "read which controllers were forgotten")
+	}
+	return names, err
+}
+
+// setForgotten puts a name under forgottenKey, or takes it away.
+func (c *change) setForgotten(name string, forgotten bool) error {
+	names, err := c.forgotten()
+	if err != nil || slices.Contains(names, name) == forgotten {
+		return err
+	}
+	if forgotten {
+		names = append(names, name)
+	} else {
+		names = slices.DeleteFunc(names, func(one string) bool { return one == name })
+	}
+	text, err := json.Marshal(names)
+	if err != nil {
+		return errors.Wrap(err, "keep which controllers were forgotten")
+	}
+	return c.tx.PutIdempotent(store.Idempotent{Actor: settledActor, Key: forgottenKey, Answer: text, Expires: never})
+}
+
 // orAll returns the platforms, or none, which stands for all, when what others registered before was not followed to its end.
 func (c *change) orAll(platforms []string) ([]string, error) {
 	before, err := c.allControllers() // read before this transaction wrote
@@ -261,21 +303,33 @@ func (c *change) orAll(platforms []string) ([]string, error) {
 	return []string{}, nil
 }
 
-// settle evaluates all objects where a process that registered a controller, or forgot one, ended before it had.
+// settle does what is left to do where a process that registered a controller, or forgot one, ended before it had.
 func (s *Service) settle(ctx context.Context) error {
 	controllers, err := s.store.Controllers(ctx)
 	if err != nil {
 		return err
 	}
 	settled := false
+	var forgotten []string
 	err = s.transact(ctx, actorService, func(c *change) (err error) {
 		if settled, err = c.settled(controllers); err != nil {
 			return err
 		}
+		if forgotten, err = c.forgotten(); err != nil {
+			return err
+		}
 		return errDryRun // nothing was written
 	})
-	if err != nil || settled {
+	if err != nil {
 		return err
+	}
+	for _, name := range forgotten {
+		if _, err := s.releaseFinalizers(ctx, name); err != nil {
+			return err
+		}
+	}
+	if settled {
+		return nil
 	}
 	return s.reevaluateAll(ctx, nil)
 }

@@ -79,6 +79,8 @@ func TestListFilters(t *testing.T) {
 			"cursor":             {Cursor: "x"},
 			"cluster":            {ClusterId: "x"},
 			"zero in a name":     {Name: "a\x00"},
+			"name not in UTF-8":  {Name: "\xff"},
+			"label not in UTF-8": {Label: []string{"\xff=b"}},
 			"zero in a label":    {Label: []string{"a\x00=b"}},
 			"cursor and offset":  {Cursor: "MS5h", Offset: 1},
 			"cursor of old kind": {Cursor: "MC5hLjE"},

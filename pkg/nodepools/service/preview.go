@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -42,7 +43,7 @@ func (s *Service) preview(ctx context.Context, cluster *nodepoolsv1.Cluster, poo
 		return
 	}
 	if len(text) > maxPreview {
-		text = text[:maxPreview]
+		text = strings.ToValidUTF8(text[:maxPreview], "") // a character may be cut in two
 	}
 	condition.Message = text
 	current.Conditions = append(current.Conditions, condition)

@@ -23,6 +23,8 @@ type recorder struct {
 	failEvent bool
 	// failList fails lists, after the write that they follow.
 	failList bool
+	// onList is called before a list is read.
+	onList func()
 }
 
 // recorded puts a recorder between a service and its store.
@@ -60,6 +62,9 @@ func (r *recorder) List(ctx context.Context, query store.Query) (store.Page, err
 	}
 	if r.failList {
 		return store.Page{}, errors.New("the process ended")
+	}
+	if r.onList != nil {
+		r.onList()
 	}
 	return r.Store.List(ctx, query)
 }

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/google/uuid"
@@ -38,7 +39,8 @@ func check(message proto.Message, noun string) error {
 	return invalid(violations)
 }
 
-// checkQuery returns the error of a request of a list that breaks rules. A zero character is in nothing that can be looked for.
+// checkQuery returns the error of a request of a list that breaks rules. What no database keeps is in nothing that can be looked for; a query of
+// HTTP may hold it.
 func checkQuery(request proto.Message) error {
 	if err := check(request, "request"); err != nil {
 		return err
@@ -55,8 +57,8 @@ func checkQuery(request proto.Message) error {
 				texts = append(texts, value.List().Get(i).String())
 			}
 		}
-		if strings.ContainsRune(strings.Join(texts, ""), 0) {
-			failed = violates(field.JSONName(), "text", "must not hold the character zero")
+		if slices.ContainsFunc(texts, func(text string) bool { return text != plainText(text) }) {
+			failed = violates(field.JSONName(), "text", "must be UTF-8 without the character zero")
 		}
 		return failed == nil
 	})

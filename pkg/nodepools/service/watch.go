@@ -93,6 +93,10 @@ func (s *Service) Watch(ctx context.Context, request *nodepoolsv1.WatchEventsReq
 	if err != nil {
 		return err
 	}
+	// The platforms are those of lists.
+	if err := checkQuery(&nodepoolsv1.ListNodePoolsRequest{Platform: request.GetPlatform()}); err != nil {
+		return s.outcome(ctx, err)
+	}
 	since, err := revisionOf("since", request.GetSince())
 	if err != nil {
 		return err

@@ -98,6 +98,7 @@ func TestWatch(t *testing.T) {
 		}
 		refused(t, "watch from the future", b.Watch(b.as(alice), &nodepoolsv1.WatchEventsRequest{Since: "999999"}, nil), "EXPIRED")
 		refused(t, "watch from nowhere", b.Watch(b.as(alice), &nodepoolsv1.WatchEventsRequest{Since: "x"}, nil), "VALIDATION_ERROR")
+		refused(t, "watch of no platform", b.Watch(b.as(alice), &nodepoolsv1.WatchEventsRequest{Platform: "banana"}, nil), "VALIDATION_ERROR")
 		refused(t, "watch as nobody", b.Watch(t.Context(), &nodepoolsv1.WatchEventsRequest{}, nil), "UNAUTHENTICATED")
 		ctx, cancel := context.WithCancel(b.as(auth.Identity{Name: "robot", Role: auth.ControllerRole, Platforms: []string{"aws"}}))
 		cancel()

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/pkg/errors"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -314,6 +315,16 @@ func TestDryRun(t *testing.T) {
 	if condition := status.Find(tried.GetStatus().GetConditions(), "Preview"); condition.GetMessage() != text || condition.GetStatus() != "True" || tried.GetGeneration() != 1 {
 		t.Errorf("the answer is %v", tried)
 	}
+	text = strings.Repeat("\u00e9", 40<<10)
+	tried = must[*nodepoolsv1.NodePool](t, "try what has much to tell")(b.CreateNodePool(b.as(alice), request))
+	if got := status.Find(tried.GetStatus().GetConditions(), "Preview").GetMessage(); len(got) != 64<<10 {
+		t.Errorf("of a long preview %d bytes are shown", len(got))
+	}
+	text = "x" + text
+	tried = must[*nodepoolsv1.NodePool](t, "try what is cut in a character")(b.CreateNodePool(b.as(alice), request))
+	if got := status.Find(tried.GetStatus().GetConditions(), "Preview").GetMessage(); !utf8.ValidString(got) || len(got) != 64<<10-1 {
+		t.Errorf("of a long preview %d bytes are shown", len(got))
+	}
 	if after := must[int64](t, "revision")(b.store.Revision(t.Context())); after != before {
 		t.Errorf("a dry run went from revision %d to %d", before, after)
 	}
@@ -357,6 +368,9 @@ func TestProvisionedPlatforms(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("%s: the jobs are %v, want %v", what, got, want)
 		}
+	}
+	if !b.Provisions("civo") || b.Provisions("gcp") {
+		t.Errorf("civo is provisioned: %t, gcp is: %t", b.Provisions("civo"), b.Provisions("gcp"))
 	}
 	cluster := b.cluster(alice, "production", "civo")
 	jobs("create a cluster", "cluster "+cluster.GetId())
@@ -441,6 +455,120 @@ func TestForce(t *testing.T) {
 	refused(t, "get a pool of what was forgotten", err, "NOT_FOUND")
 }
 
+// TestForceIsAudited: of a cluster that is forced away, each object that goes is told and audited with what it was, as forced, and by whom;
+// only for the one version that was meant, and not when it is tried.
+func TestForceIsAudited(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.register("machines", "gcp")
+	cluster := b.cluster(alice, "production", "gcp")
+	pools := []*nodepoolsv1.NodePool{b.pool(alice, cluster.GetId(), "one"), b.pool(alice, cluster.GetId(), "two")}
+	asRoot := func(request service.Request) context.Context { return b.as(root, request) }
+	for _, dry := range []bool{false, true} {
+		request, reason := service.Request{}, ""
+		if !dry {
+			request.IfMatch, reason = `"1"`, "PRECONDITION_FAILED"
+		}
+		_, err := b.DeleteNodePool(asRoot(request), &nodepoolsv1.DeleteNodePoolRequest{Id: pools[1].GetId(), Force: true, DryRun: dry})
+		refused(t, "force a pool of another version, or try to", err, reason)
+		_, err = b.DeleteCluster(asRoot(request), &nodepoolsv1.DeleteClusterRequest{Id: cluster.GetId(), Force: true, DryRun: dry})
+		refused(t, "force a cluster of another version, or try to", err, reason)
+	}
+	_, err := b.DeleteCluster(b.as(alice), &nodepoolsv1.DeleteClusterRequest{Id: cluster.GetId(), Force: true})
+	refused(t, "force as its owner", err, "FORBIDDEN")
+	b.phase(pools[1].GetId(), "Pending")
+
+	if _, err := b.DeleteCluster(asRoot(service.Request{ID: "r-1"}), &nodepoolsv1.DeleteClusterRequest{Id: cluster.GetId(), Force: true}); err != nil {
+		t.Fatal(err)
+	}
+	for _, gone := range []struct{ id, name, event string }{
+		{pools[0].GetId(), "one", "nodepool.deleted"}, {pools[1].GetId(), "two", "nodepool.deleted"}, {cluster.GetId(), "production", "cluster.deleted"},
+	} {
+		log := must[*nodepoolsv1.ListAuditResponse](t, "audit")(b.ListAudit(b.as(root), &nodepoolsv1.ListAuditRequest{ObjectId: gone.id})).GetEntries()
+		last := log[0]
+		if last.GetAction() != "force-delete" || last.GetActor() != root.Name || last.GetRequestId() != "r-1" || last.GetAfter() != "" ||
+			!strings.Contains(last.GetBefore(), `"name":"`+gone.name+`"`) {
+			t.Errorf("the audit log says of %s: %v", gone.name, last)
+		}
+		if got := b.eventTypes(gone.id); got[0] != gone.event && got[len(got)-1] != gone.event {
+			t.Errorf("the events of %s are %v", gone.name, got)
+		}
+	}
+}
+
+// TestForcedPoolTakesItsClusterAlong: a cluster that waits for its last pool alone goes with it, also when the pool is forced away; that
+// itself is no force.
+func TestForcedPoolTakesItsClusterAlong(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.register("machines", "gcp")
+	cluster := b.cluster(alice, "production", "gcp")
+	pool := b.pool(alice, cluster.GetId(), "workers")
+	if _, err := b.DeleteCluster(b.as(alice), &nodepoolsv1.DeleteClusterRequest{Id: cluster.GetId(), Cascade: true}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.DeleteNodePool(b.as(root), &nodepoolsv1.DeleteNodePoolRequest{Id: pool.GetId(), Force: true}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := b.GetCluster(b.as(alice), &nodepoolsv1.GetClusterRequest{Id: cluster.GetId()})
+	refused(t, "get a cluster whose last pool is gone", err, "NOT_FOUND")
+	log := must[*nodepoolsv1.ListAuditResponse](t, "audit")(b.ListAudit(b.as(root), &nodepoolsv1.ListAuditRequest{ObjectId: cluster.GetId()})).GetEntries()
+	if got := log[0].GetAction(); got != "delete" {
+		t.Errorf("the end of the cluster is audited as %q", got)
+	}
+}
+
+// TestDeletionStalls: pools and clusters whose controllers take too long are said to be stalled, with what they wait for; neither asking
+// again nor a report that it goes on puts that off or takes it back.
+func TestDeletionStalls(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, func(options *service.Options) { options.DeletionDeadline = time.Hour })
+	must[*nodepoolsv1.Controller](t, "register")(b.RegisterController(b.as(controller), &nodepoolsv1.RegisterControllerRequest{
+		Name: "machines", Controller: &nodepoolsv1.Controller{Platforms: []string{"gcp"}, Clusters: true},
+	}))
+	full, empty := b.cluster(alice, "full", "gcp"), b.cluster(alice, "empty", "gcp")
+	pool := b.pool(alice, full.GetId(), "workers")
+	remove := func() {
+		t.Helper()
+		_, err := b.DeleteNodePool(b.as(alice), &nodepoolsv1.DeleteNodePoolRequest{Id: pool.GetId()})
+		refused(t, "delete a pool", err, "")
+		_, err = b.DeleteCluster(b.as(alice), &nodepoolsv1.DeleteClusterRequest{Id: empty.GetId()})
+		refused(t, "delete a cluster", err, "")
+	}
+	reports := func() {
+		t.Helper()
+		must[*nodepoolsv1.NodePoolStatus](t, "report")(b.report(pool.GetId(), "machines", 1, "Ready=False"))
+		must[*nodepoolsv1.ClusterStatus](t, "report")(b.UpdateClusterStatus(b.as(controller), &nodepoolsv1.UpdateClusterStatusRequest{
+			Id: empty.GetId(), Report: reportOf("machines", 1, "Ready=False"),
+		}))
+	}
+	stalled := func(what, want string) {
+		t.Helper()
+		if err := b.Tick(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		cluster := must[*nodepoolsv1.Cluster](t, "get")(b.GetCluster(b.as(alice), &nodepoolsv1.GetClusterRequest{Id: empty.GetId()}))
+		for _, got := range []*nodepoolsv1.Status{b.get(pool.GetId()).GetStatus(), cluster.GetStatus()} {
+			condition := status.Find(got.GetConditions(), "DeletionStalled")
+			if condition.GetStatus() != want || (got.GetReason() == "DeletionStalled") != (want == "True") ||
+				want == "True" && !strings.Contains(condition.GetMessage(), "machines") {
+				t.Errorf("%s: stalled is %v, want %s", what, condition, want)
+			}
+		}
+	}
+	remove()
+	stalled("at first", "False")
+	b.pass(40 * time.Minute)
+	remove()
+	reports()
+	stalled("before its time", "False")
+	b.pass(21 * time.Minute)
+	stalled("after its time", "True")
+	remove()
+	reports()
+	stalled("reported about, and asked for again", "True")
+}
+
 // TestForgottenController checks that a deletion does not wait for a controller that is forgotten.
 func TestForgottenController(t *testing.T) {
 	t.Parallel()
@@ -460,6 +588,113 @@ func TestForgottenController(t *testing.T) {
 	}
 	_, err := b.GetCluster(b.as(alice), &nodepoolsv1.GetClusterRequest{Id: cluster.GetId()})
 	refused(t, "get what waits for nobody", err, "NOT_FOUND")
+}
+
+// TestForgettingThatIsCutOff: a process that ends between forgetting a controller and releasing the objects that wait for it leaves none that
+// wait for ever. The next process releases them, but not those of a controller that has registered again.
+func TestForgettingThatIsCutOff(t *testing.T) {
+	t.Parallel()
+	databases(t, testForgettingThatIsCutOff)
+}
+
+func testForgettingThatIsCutOff(t *testing.T, address string) {
+	var broken *recorder
+	b := newBenchAt(t, address, recorded(&broken))
+	next, err := service.New(service.Options{Store: b.store, Now: b.now, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tick := func() {
+		t.Helper()
+		b.pass(2 * service.DefaultSweepInterval)
+		if err := next.Tick(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	forget := func(ctx context.Context, name string) error {
+		_, err := b.DeleteController(ctx, &nodepoolsv1.DeleteControllerRequest{Name: name})
+		return err
+	}
+	// deleted is a cluster with a pool, both of which wait for a controller to be deleted.
+	deleted := func(name string) (cluster, pool string) {
+		t.Helper()
+		cluster = b.cluster(alice, name, "gcp").GetId()
+		pool = b.pool(alice, cluster, "workers").GetId()
+		if _, err := b.DeleteCluster(b.as(alice), &nodepoolsv1.DeleteClusterRequest{Id: cluster, Cascade: true}); err != nil {
+			t.Fatal(err)
+		}
+		b.phase(pool, "Deleting")
+		return cluster, pool
+	}
+	gone := func(cluster string) {
+		t.Helper()
+		_, err := b.GetCluster(b.as(alice), &nodepoolsv1.GetClusterRequest{Id: cluster})
+		refused(t, "get what waits for nobody", err, "NOT_FOUND")
+	}
+
+	b.register("machines", "gcp")
+	cluster, pool := deleted("one")
+	broken.failList = true
+	refused(t, "forget, and end", forget(b.as(root), "machines"), "UNAVAILABLE")
+	broken.failList = false
+	b.phase(pool, "Deleting")
+	tick()
+	gone(cluster)
+
+	b.register("machines", "gcp")
+	cluster, pool = deleted("two")
+	broken.failList = true
+	refused(t, "forget, and end", forget(b.as(root), "machines"), "UNAVAILABLE")
+	broken.failList = false
+	b.register("machines", "gcp")
+	tick()
+	if got := b.get(pool).GetFinalizers(); !slices.Equal(got, []string{"machines"}) {
+		t.Errorf("the pool waits for %v, and not for the controller that is there again", got)
+	}
+	must[*nodepoolsv1.NodePoolStatus](t, "report")(b.report(pool, "machines", 1, "Deleted=True"))
+
+	for _, name := range []string{"nobody", "\xff", "a\x00"} {
+		refused(t, "forget whom nobody knows", forget(b.as(root), name), "NOT_FOUND")
+	}
+	// One that was never registered was waited for because it reported.
+	if err := forget(b.as(root), "machines"); err != nil {
+		t.Fatal(err)
+	}
+	gone(cluster)
+	cluster = b.cluster(alice, "three", "gcp").GetId()
+	pool = b.pool(alice, cluster, "workers").GetId()
+	must[*nodepoolsv1.NodePoolStatus](t, "report")(b.report(pool, "visitor", 1, "Ready=True"))
+	if _, err := b.DeleteCluster(b.as(alice), &nodepoolsv1.DeleteClusterRequest{Id: cluster, Cascade: true}); err != nil {
+		t.Fatal(err)
+	}
+	// The client goes away meanwhile.
+	ctx, leave := context.WithCancel(b.as(root))
+	broken.onList = leave
+	if err := forget(ctx, "visitor"); err != nil {
+		t.Fatal(err)
+	}
+	broken.onList = nil
+	gone(cluster)
+
+	// A controller registers again while it is being taken from the objects.
+	b.register("machines", "gcp")
+	_, pool = deleted("four")
+	broken.onList = func() {
+		broken.onList = nil
+		b.register("machines", "gcp")
+	}
+	refused(t, "forget what is there again", forget(b.as(root), "machines"), "")
+	if got := b.get(pool).GetFinalizers(); !slices.Equal(got, []string{"machines"}) {
+		t.Errorf("the pool waits for %v, and not for the controller that is there again", got)
+	}
+
+	// What was done to its end is not done again.
+	tick()
+	before := must[int64](t, "revision")(b.store.Revision(t.Context()))
+	tick()
+	if after := must[int64](t, "revision")(b.store.Revision(t.Context())); after != before {
+		t.Errorf("with nothing to do, revisions %d to %d were written", before+1, after)
+	}
 }
 
 // TestRegistrationThatIsCutOff: a process that ends between registering a controller and evaluating the pools that wait for it leaves no pool

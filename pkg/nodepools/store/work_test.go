@@ -200,6 +200,83 @@ func TestWorkAgain(t *testing.T) {
 	})
 }
 
+// TestBurst: of an object that is asked for often, one job waits at most; what is asked for during a run is one more run after it, however
+// late the run itself wants to be done again; and the earliest time counts.
+func TestBurst(t *testing.T) {
+	onBoth(t, func(t *testing.T, address string) {
+		db := open(t, address, store.Options{})
+		burst := func() {
+			t.Helper()
+			for range 10 {
+				write(t, db, func(tx store.Tx) error {
+					if err := tx.Enqueue(pool("edited"), time.Time{}); err != nil {
+						return err
+					}
+					return tx.Enqueue(pool("edited"), time.Time{})
+				})
+			}
+		}
+		burst()
+		driver := "sqlite"
+		if strings.HasPrefix(address, "postgres:") {
+			driver = "pgx"
+		}
+		raw, err := sql.Open(driver, address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = raw.Close() }()
+		var jobs int
+		if err := raw.QueryRow(`SELECT count(*) FROM river_job`).Scan(&jobs); err != nil || jobs != 1 {
+			t.Errorf("a burst is %d jobs, %v", jobs, err)
+		}
+
+		var mutex sync.Mutex
+		runs := map[string]int{}
+		ran := func(id string) int {
+			mutex.Lock()
+			defer mutex.Unlock()
+			return runs[id]
+		}
+		begun, end := make(chan struct{}), make(chan struct{})
+		work(t, db, store.WorkOptions{Concurrency: 5}, func(_ context.Context, key store.Key) (time.Duration, error) {
+			mutex.Lock()
+			runs[key.ID]++
+			first := key.ID == "edited" && runs[key.ID] == 1
+			mutex.Unlock()
+			if !first {
+				return 0, nil
+			}
+			close(begun)
+			<-end
+			return time.Hour, nil
+		})
+		// later returns when a job has run that was given out after all that were before.
+		later := func(id string) {
+			t.Helper()
+			enqueue(t, db, id, 0)
+			within(t, id, func() bool { return ran(id) == 1 })
+		}
+		<-begun
+		burst()
+		later("another")
+		later("one more") // by now a job that was given out with the other one would run too
+		if got := ran("edited"); got != 1 {
+			t.Errorf("%d runs at a time", got)
+		}
+		close(end)
+		within(t, "the run of what was asked for during one", func() bool { return ran("edited") == 2 })
+		later("a third")
+		if got := ran("edited"); got != 2 {
+			t.Errorf("two bursts are %d runs", got)
+		}
+
+		enqueue(t, db, "soon", 100*time.Millisecond)
+		enqueue(t, db, "soon", time.Hour)
+		within(t, "the earlier of two times", func() bool { return ran("soon") == 1 })
+	})
+}
+
 // TestWorkStops ends workers while jobs run: one that returns in time ends in peace, the other is told to end and runs again.
 func TestWorkStops(t *testing.T) {
 	onBoth(t, func(t *testing.T, address string) {

@@ -27,7 +27,7 @@ in-order: unit
 	@$(MAKE) chart
 
 # Sets NODEPOOLS_OPENAPI_TOOLS: with it the tests lint the description of the REST API, and what they ask goes through the proxy there.
-OPENAPI_TOOLS = if command -v npm >/dev/null; then NODEPOOLS_OPENAPI_TOOLS=$$(tools/openapi/install) && export NODEPOOLS_OPENAPI_TOOLS; else \
+OPENAPI_TOOLS = if command -v npm >/dev/null; then NODEPOOLS_OPENAPI_TOOLS=$$(tools/npm openapi)/node_modules/.bin && export NODEPOOLS_OPENAPI_TOOLS; else \
 	echo "NOT TESTED, as there is no npm here: the description of the REST API is not linted, and no proxy holds the API against it" >&2; fi
 
 .PHONY: unit
@@ -40,9 +40,10 @@ openapi: ## lint the description of the REST API, and play its tests through a p
 	@$(OPENAPI_TOOLS) && cd pkg/nodepools/server && go test -count=1
 
 .PHONY: chart
-chart: ## lint the Helm chart of the NodePools service, render it, hold it against the server, and try the alerts
+chart: ## lint the Helm chart of the NodePools service, render it, hold it and its dashboard against the server and Grafana's schema, and try the alerts
 	@sh karpenter-provider-cloudstack/tools/all helm etcd kube-apiserver
 	@tool=karpenter-provider-cloudstack/tools/tool && PROMTOOL="$$(sh tools/promtool || true)" \
+		NODEPOOLS_DASHBOARD_TOOLS="$$(tools/npm dashboard || true)" \
 		HELM="$$($$tool helm)" ETCD="$$($$tool etcd)" KUBE_APISERVER="$$($$tool kube-apiserver)" \
 		go test -count=1 -run '^Test(Chart|Expressions|AlertsFire)' ./internal/nodepoolsserver
 

@@ -11,7 +11,7 @@ import (
 	"github.com/pkg/errors"
 )
 
-// ToolsVariable says where prism stands: the folder that tools/openapi/install prints. Without it nothing goes through prism; the Makefile
+// ToolsVariable says where prism stands: that is node_modules/.bin in the folder that tools/npm prints. Without it nothing goes through prism; the Makefile
 // sets it where there is npm.
 const ToolsVariable = "NODEPOOLS_OPENAPI_TOOLS"
 

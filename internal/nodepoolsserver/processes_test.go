@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -82,7 +83,11 @@ func TestNothingOutlivesATest(t *testing.T) {
 		const hangs = "sleep 1000"
 		engine := filepath.Join(t.TempDir(), "pulumi")
 		script := "#!/bin/sh\ncase \" $* \" in *' up '*) exec " + hangs + ";; esac\nexec '" + real.Path + "' \"$@\"\n"
-		if err := os.WriteFile(engine, []byte(script), 0o700); err != nil {
+		// A program that is forked meanwhile would hold the file open for writing, and what is written to cannot be run.
+		syscall.ForkLock.RLock()
+		err = os.WriteFile(engine, []byte(script), 0o700)
+		syscall.ForkLock.RUnlock()
+		if err != nil {
 			t.Fatal(err)
 		}
 		w := newWorld(t, pulumicli.Environment+"="+engine)

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -43,7 +44,11 @@ func (m *machine) write(t *testing.T, mode os.FileMode, content string, names ..
 	if err := os.MkdirAll(filepath.Dir(m.path(names...)), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(m.path(names...), []byte(content), mode); err != nil {
+	// A program that is forked meanwhile would hold the file open for writing, and what is written to cannot be run.
+	syscall.ForkLock.RLock()
+	err := os.WriteFile(m.path(names...), []byte(content), mode)
+	syscall.ForkLock.RUnlock()
+	if err != nil {
 		t.Fatal(err)
 	}
 }

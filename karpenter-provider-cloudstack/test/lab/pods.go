@@ -8,6 +8,7 @@ import (
 	"github.com/pkg/errors"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -51,8 +52,13 @@ func (l *Lab) CreatePods(ctx context.Context, name string, count int, spec corev
 
 // DeletePods deletes the pods with the label app=name.
 func (l *Lab) DeletePods(ctx context.Context, name string) error {
-	return errors.Wrapf(l.Client.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(metav1.NamespaceDefault), client.MatchingLabels{"app": name}),
-		"deleting the pods %s", name)
+	for {
+		err := l.Client.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(metav1.NamespaceDefault), client.MatchingLabels{"app": name})
+		// An API server has a minute for a request, and thousands of pods may take longer: what it has deleted by then is deleted.
+		if !apierrors.IsTimeout(err) || ctx.Err() != nil {
+			return errors.Wrapf(err, "deleting the pods %s", name)
+		}
+	}
 }
 
 // Count counts what belongs to a NodePool, or to all with an empty name.

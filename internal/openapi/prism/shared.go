@@ -11,8 +11,8 @@ import (
 	"github.com/pkg/errors"
 )
 
-// ToolsVariable says where prism stands: that is node_modules/.bin in the folder that tools/npm prints. Without it nothing goes through prism; the Makefile
-// sets it where there is npm.
+// ToolsVariable says where prism stands: node_modules/.bin in the folder that tools/npm prints. Without it nothing goes through prism; the
+// Makefile sets it where there is npm.
 const ToolsVariable = "NODEPOOLS_OPENAPI_TOOLS"
 
 var (

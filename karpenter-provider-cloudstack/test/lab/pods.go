@@ -8,7 +8,6 @@ import (
 	"github.com/pkg/errors"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -16,8 +15,8 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
-// createConcurrency is how many objects are created at a time.
-const createConcurrency = 16
+// concurrency is how many objects are created or deleted at a time.
+const concurrency = 16
 
 // PodSpec is the spec of a pod that wants so much, such as "500m" and "1Gi", of a node of a NodePool.
 func PodSpec(nodePool, cpu, memory string) corev1.PodSpec {
@@ -37,7 +36,7 @@ func PodSpec(nodePool, cpu, memory string) corev1.PodSpec {
 // CreatePods creates pods name-0, name-1, …, all of one spec, with the label app=name.
 func (l *Lab) CreatePods(ctx context.Context, name string, count int, spec corev1.PodSpec) error {
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(createConcurrency)
+	group.SetLimit(concurrency)
 	for i := range count {
 		group.Go(func() error {
 			pod := &corev1.Pod{
@@ -50,15 +49,21 @@ func (l *Lab) CreatePods(ctx context.Context, name string, count int, spec corev
 	return group.Wait()
 }
 
-// DeletePods deletes the pods with the label app=name.
+// DeletePods deletes the pods with the label app=name, one by one: an API server has a minute for a request, and thousands of pods may take longer.
 func (l *Lab) DeletePods(ctx context.Context, name string) error {
-	for {
-		err := l.Client.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(metav1.NamespaceDefault), client.MatchingLabels{"app": name})
-		// An API server has a minute for a request, and thousands of pods may take longer: what it has deleted by then is deleted.
-		if !apierrors.IsTimeout(err) || ctx.Err() != nil {
-			return errors.Wrapf(err, "deleting the pods %s", name)
-		}
+	var pods corev1.PodList
+	if err := l.Client.List(ctx, &pods, client.InNamespace(metav1.NamespaceDefault), client.MatchingLabels{"app": name}); err != nil {
+		return errors.Wrapf(err, "listing the pods %s", name)
 	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(concurrency)
+	for i := range pods.Items {
+		group.Go(func() error {
+			err := l.Client.Delete(ctx, &pods.Items[i])
+			return errors.Wrapf(client.IgnoreNotFound(err), "deleting pod %s", pods.Items[i].Name)
+		})
+	}
+	return group.Wait()
 }
 
 // Count counts what belongs to a NodePool, or to all with an empty name.

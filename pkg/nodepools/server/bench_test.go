@@ -1,8 +1,10 @@
 package server_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/plantonhq/project-planton/pkg/nodepools/auth"
@@ -30,5 +32,26 @@ func BenchmarkReads(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// The cost of a create in the server, the service and SQLite, one after the other: each is committed by itself.
+func BenchmarkCreate(b *testing.B) {
+	bench := newBench(b)
+	bench.cluster()
+	n := 0
+	b.ReportAllocs()
+	for b.Loop() {
+		n++
+		request := httptest.NewRequest(http.MethodPost, "http://localhost/api/v1/nodepools",
+			strings.NewReader(fmt.Sprintf(`{"name":"pool-%d","cluster_id":"`+guideCluster+`","spec":`+gcpSpec+`}`, n)))
+		request.RemoteAddr = "127.0.0.1:1"
+		request.Header.Set("Content-Type", "application/json")
+		request.Header.Set(auth.UserHeader, "user@example.com")
+		out := httptest.NewRecorder()
+		bench.server.ServeHTTP(out, request)
+		if out.Code != http.StatusCreated {
+			b.Fatalf("%d %s", out.Code, out.Body)
+		}
 	}
 }

@@ -32,12 +32,17 @@ type sqlite struct {
 }
 
 const (
-	// moveInterval is how often the log is moved into the file, beside the writer. Moving takes longer than a commit, which those who write
-	// would wait for, and what is written meanwhile waits for the disk longer: a page that was written many times is moved once.
-	moveInterval = time.Second
-	// maxLog is the size of the log in pages of 4 KiB with which the writer sees to it itself: while it always adds to the log, nobody else can
-	// begin it anew. Then nearly all of it was moved already.
+	// moveInterval is how long what was committed waits at least before it is moved from the log into the file, beside the writer. What is
+	// written meanwhile waits for the disk longer, and a page that was written many times is moved once; but the more there is to move, the
+	// longer is the time in which commits are slow.
+	moveInterval = 100 * time.Millisecond
+	// moveShare is how many times longer than the last move the pause before the next one is at least: a slow disk is left to the writer.
+	moveShare = 10
+	// maxLog is the size of the log in pages of 4 KiB from which on it is to begin anew. It does when nothing of it is left to move, which does
+	// not happen by itself while the writer always adds to it.
 	maxLog = 16384
+	// maxLogAlone is the size with which the writer moves it all itself, as nobody else seems to.
+	maxLogAlone = 4 * maxLog
 )
 
 func openSQLite(path string, options Options) (*sqlite, error) {
@@ -78,7 +83,7 @@ func openFile(path string, readOnly bool, connections int) (*sql.DB, error) {
 	values := url.Values{"_pragma": {
 		"busy_timeout(10000)", // other processes
 		"journal_mode(WAL)", "synchronous(FULL)", "cache_size(-8192)", "temp_store(MEMORY)", "trusted_schema(0)",
-		"wal_autocheckpoint(" + strconv.Itoa(maxLog) + ")",
+		"wal_autocheckpoint(" + strconv.Itoa(maxLogAlone) + ")",
 	}}
 	if readOnly {
 		values.Add("_pragma", "query_only(1)")
@@ -146,21 +151,41 @@ func (s *sqlite) begin(context.Context) (transaction, state, error) {
 
 // listen hears of nothing: others who write to the file tell nobody, and asking finds it. It moves the log into the file.
 func (s *sqlite) listen(ctx context.Context, _ func(int64)) {
-	ticker := time.NewTicker(moveInterval)
-	defer ticker.Stop()
+	timer := time.NewTimer(moveInterval)
+	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-ticker.C:
+		case <-timer.C:
 		}
-		if !s.committed.Swap(false) {
-			continue
+		begun := time.Now()
+		if s.committed.Swap(false) {
+			if err := s.move(maxLog); err != nil {
+				s.committed.Store(true)
+				s.options.Logger.Warn("the log of the database is not moved into its file; it is tried again", "error", err)
+			}
 		}
-		if _, err := s.mover.ExecContext(background, `PRAGMA wal_checkpoint(PASSIVE)`); err != nil {
-			s.options.Logger.Warn("the log of the database is not moved into its file; it is tried again", "error", err)
-		}
+		timer.Reset(max(moveInterval, moveShare*time.Since(begun)))
 	}
+}
+
+// move moves the log into the file. When the log has become long, what was added meanwhile is moved between two commits: with nothing left to
+// move, the next commit begins it anew.
+func (s *sqlite) move(long int) error {
+	size, err := checkpoint(s.mover)
+	if err == nil && size >= long {
+		_, err = checkpoint(s.writer)
+	}
+	return err
+}
+
+// checkpoint moves as much of the log as it can without waiting for others, and tells the size of the log in pages; -1 says that another is at
+// it.
+func checkpoint(db *sql.DB) (size int, err error) {
+	var busy, moved int
+	err = db.QueryRowContext(background, `PRAGMA wal_checkpoint(PASSIVE)`).Scan(&busy, &size, &moved)
+	return size, errors.Wrap(err, "move the log")
 }
 
 func (s *sqlite) close() (err error) {

@@ -178,8 +178,12 @@ func (s *sweepClock) take(now time.Time, interval time.Duration) bool {
 	return true
 }
 
-// batch is how many objects are looked at together.
-const batch = 100
+const (
+	// batch is how many objects are listed together.
+	batch = 100
+	// together is how many of them are written together: the writes of others wait meanwhile.
+	together = 10
+)
 
 // Tick does what time makes due: it evaluates deadlines, and at intervals enqueues again what this service provisions and what is not
 // finished, so that a lost job is no lost change, and ends what a process that died had begun (settle). It is to be called every few seconds, in any number of processes.
@@ -236,30 +240,35 @@ func (s *Service) sweep(ctx context.Context) error {
 	return nil
 }
 
-// eachPage calls a function for each object of a list that is still there, a page in a transaction.
+// eachPage calls a function for each object of a list that is still there, a few in a transaction.
 func (s *Service) eachPage(ctx context.Context, query store.Query, function func(c *change, record store.Record) error) error {
 	for {
 		page, err := s.store.List(ctx, query)
 		if err != nil || len(page.Records) == 0 {
 			return err
 		}
-		err = s.transact(ctx, actorService, func(c *change) error {
-			for _, listed := range page.Records {
-				record, err := c.tx.Get(listed.Key)
-				if errors.Is(err, store.ErrNotFound) {
-					continue
+		for few := range slices.Chunk(page.Records, together) {
+			err = s.transact(ctx, actorService, func(c *change) error {
+				for _, listed := range few {
+					record, err := c.tx.Get(listed.Key)
+					if errors.Is(err, store.ErrNotFound) {
+						continue
+					}
+					if err == nil {
+						err = function(c, record)
+					}
+					if err != nil {
+						return err
+					}
 				}
-				if err == nil {
-					err = function(c, record)
-				}
-				if err != nil {
-					return err
-				}
+				return nil
+			})
+			if err != nil {
+				return err
 			}
+		}
+		if !page.More {
 			return nil
-		})
-		if err != nil || !page.More {
-			return err
 		}
 		query.After = page.Records[len(page.Records)-1].Sequence
 	}
@@ -273,18 +282,18 @@ func (s *Service) Run(ctx context.Context) {
 	tick, prune := time.NewTicker(time.Second), time.NewTicker(time.Hour)
 	defer tick.Stop()
 	defer prune.Stop()
+	work := s.Tick // what became due while nobody ran waits no longer
 	for {
-		var err error
+		if err := work(ctx); err != nil && ctx.Err() == nil {
+			s.logger.LogAttrs(ctx, slog.LevelError, "the regular work failed", slog.String("error", err.Error()))
+		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			err = s.Tick(ctx)
+			work = s.Tick
 		case <-prune.C:
-			err = s.store.Prune(ctx)
-		}
-		if err != nil && ctx.Err() == nil {
-			s.logger.LogAttrs(ctx, slog.LevelError, "the regular work failed", slog.String("error", err.Error()))
+			work = s.store.Prune
 		}
 	}
 }

@@ -4,6 +4,7 @@ package main
 import (
 	"os"
 
+	_ "github.com/plantonhq/project-planton/internal/heap" // what requests leave behind is collected less often
 	"github.com/plantonhq/project-planton/internal/nodepoolsserver"
 )
 

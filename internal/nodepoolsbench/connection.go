@@ -2,11 +2,13 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -14,7 +16,8 @@ import (
 )
 
 // connection is a client: one connection, on which one request follows the other. It does what has to be done and no more, as the load
-// takes its CPU time from the service that is measured: http.Client costs as much as the service.
+// takes its CPU time from the service that is measured: http.Client costs as much as the service. Tools that are made for load, such as wrk,
+// read no more of an answer either.
 type connection struct {
 	conn   net.Conn
 	reader *bufio.Reader
@@ -35,25 +38,29 @@ func (c *connection) close() { _ = c.conn.Close() }
 
 // ask makes one request, which must succeed, and reads all of the answer.
 func (c *connection) ask(method, path, body string) error {
-	return c.send(method, path, body, func(answer io.Reader) error {
-		_, err := io.Copy(io.Discard, answer)
-		return errors.Wrap(err, "read the answer")
-	})
+	length, err := c.send(method, path, body)
+	if err != nil {
+		return err
+	}
+	_, err = c.reader.Discard(length)
+	return errors.Wrap(err, "read the answer")
 }
 
 // get reads what is at a path.
 func (c *connection) get(path string, into any) error {
-	return c.send(http.MethodGet, path, "", func(answer io.Reader) error {
-		text, err := io.ReadAll(answer)
-		if err != nil {
-			return errors.Wrap(err, "read the answer")
-		}
-		return errors.Wrap(json.Unmarshal(text, into), "read the answer")
-	})
+	length, err := c.send(http.MethodGet, path, "")
+	if err != nil {
+		return err
+	}
+	text := make([]byte, length)
+	if _, err := io.ReadFull(c.reader, text); err != nil {
+		return errors.Wrap(err, "read the answer")
+	}
+	return errors.Wrap(json.Unmarshal(text, into), "read the answer")
 }
 
-// send makes one request, which must succeed, and has its answer read.
-func (c *connection) send(method, path, body string, read func(answer io.Reader) error) error {
+// send makes one request, which must succeed, and tells how many bytes the answer has, which the caller reads.
+func (c *connection) send(method, path, body string) (length int, err error) {
 	c.out = fmt.Appendf(c.out[:0], "%s %s HTTP/1.1\r\nHost: %s\r\nX-User-Email: bench@example.com\r\n", method, path, c.host)
 	if body != "" {
 		media := "application/json"
@@ -64,16 +71,53 @@ func (c *connection) send(method, path, body string, read func(answer io.Reader)
 	}
 	c.out = append(append(c.out, "\r\n"...), body...)
 	if _, err := c.conn.Write(c.out); err != nil {
-		return errors.Wrap(err, "ask")
+		return 0, errors.Wrap(err, "ask")
 	}
-	response, err := http.ReadResponse(c.reader, nil)
+	status, length, err := c.head()
 	if err != nil {
-		return errors.Wrap(err, "read the answer")
+		return 0, errors.Wrap(err, "read the answer")
 	}
-	defer func() { _ = response.Body.Close() }()
-	if response.StatusCode/100 != 2 {
-		text, _ := io.ReadAll(response.Body)
-		return errors.Errorf("%s %s: %d %s", method, path, response.StatusCode, text)
+	if status/100 != 2 {
+		text, _ := io.ReadAll(io.LimitReader(c.reader, int64(length)))
+		return 0, errors.Errorf("%s %s: %d %s", method, path, status, text)
 	}
-	return read(response.Body)
+	return length, nil
+}
+
+// head reads the status line and the headers of an answer, whose length must be told.
+func (c *connection) head() (status, length int, err error) {
+	line, err := c.line()
+	if err != nil {
+		return 0, 0, err
+	}
+	_, rest, _ := bytes.Cut(line, []byte(" "))
+	code, _, _ := bytes.Cut(rest, []byte(" "))
+	if status, err = strconv.Atoi(string(code)); err != nil {
+		return 0, 0, errors.Errorf("the answer begins with %q", line)
+	}
+	length = -1
+	for {
+		line, err := c.line()
+		switch {
+		case err != nil:
+			return 0, 0, err
+		case len(line) == 0 && status == http.StatusNoContent:
+			return status, 0, nil
+		case len(line) == 0 && length < 0:
+			return 0, 0, errors.New("the answer does not tell its length")
+		case len(line) == 0:
+			return status, length, nil
+		}
+		if name, value, _ := bytes.Cut(line, []byte(": ")); string(name) == "Content-Length" {
+			if length, err = strconv.Atoi(string(value)); err != nil {
+				return 0, 0, errors.Wrap(err, "read the length of the answer")
+			}
+		}
+	}
+}
+
+// line reads up to the end of a line, which is left out.
+func (c *connection) line() ([]byte, error) {
+	line, err := c.reader.ReadSlice('\n')
+	return bytes.TrimRight(line, "\r\n"), err
 }

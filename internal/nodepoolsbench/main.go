@@ -24,6 +24,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	nodepoolsv1 "github.com/plantonhq/project-planton/apis/org/project_planton/nodepools/v1"
+	_ "github.com/plantonhq/project-planton/internal/heap" // as the server does
 	"github.com/plantonhq/project-planton/pkg/nodepools/client"
 	"github.com/plantonhq/project-planton/pkg/nodepools/store/postgrestest"
 )

@@ -75,13 +75,16 @@ type Service struct {
 	lastSweep sweepClock
 }
 
-// New returns a service on a store.
+// New returns a service on a store. It compiles the rules of all messages that it checks, for which the first requests would wait.
 func New(options Options) (*Service, error) {
 	if options.Store == nil {
 		return nil, errors.New("a service needs a store")
 	}
 	sealer, err := newSealer(options.Key)
 	if err != nil {
+		return nil, err
+	}
+	if err := compileRules(); err != nil {
 		return nil, err
 	}
 	if options.ProgressDeadline == 0 {

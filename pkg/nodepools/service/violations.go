@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	nodepoolsv1 "github.com/plantonhq/project-planton/apis/org/project_planton/nodepools/v1"
 	"github.com/plantonhq/project-planton/pkg/validation"
 )
 
@@ -28,6 +29,20 @@ func rules(message proto.Message, noun string) ([]validation.Violation, error) {
 		result = append(result, violation)
 	}
 	return result, nil
+}
+
+// compileRules compiles the rules of what the service checks. The error is that they do not compile.
+func compileRules() error {
+	for _, message := range []proto.Message{
+		&nodepoolsv1.NodePool{}, &nodepoolsv1.Cluster{}, &nodepoolsv1.ControllerStatus{}, &nodepoolsv1.Controller{}, &nodepoolsv1.Webhook{},
+		&nodepoolsv1.ListNodePoolsRequest{}, &nodepoolsv1.ListClustersRequest{}, &nodepoolsv1.ListEventsRequest{}, &nodepoolsv1.ListAuditRequest{},
+	} {
+		// Which rules an empty message breaks is of no interest.
+		if _, err := rules(message, ""); err != nil {
+			return errors.Wrapf(err, "compile the rules of %s", message.ProtoReflect().Descriptor().Name())
+		}
+	}
+	return nil
 }
 
 // check returns the error of a message that breaks rules.

@@ -39,10 +39,11 @@ const (
 	// moveShare is how many times longer than the last move the pause before the next one is at least: a slow disk is left to the writer.
 	moveShare = 10
 	// maxLog is the size of the log in pages of 4 KiB from which on it is to begin anew. It does when nothing of it is left to move, which does
-	// not happen by itself while the writer always adds to it.
-	maxLog = 16384
+	// not happen by itself while the writer always adds to it. Those who write wait then until the disk has all of the file, some ten
+	// milliseconds: with a longer log less often.
+	maxLog = 32768
 	// maxLogAlone is the size with which the writer moves it all itself, as nobody else seems to.
-	maxLogAlone = 4 * maxLog
+	maxLogAlone = 2 * maxLog
 )
 
 func openSQLite(path string, options Options) (*sqlite, error) {

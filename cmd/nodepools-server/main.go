@@ -4,7 +4,6 @@ package main
 import (
 	"os"
 
-	_ "github.com/plantonhq/project-planton/internal/heap" // what requests leave behind is collected less often
 	"github.com/plantonhq/project-planton/internal/nodepoolsserver"
 )
 

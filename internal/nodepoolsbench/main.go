@@ -24,7 +24,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	nodepoolsv1 "github.com/plantonhq/project-planton/apis/org/project_planton/nodepools/v1"
-	_ "github.com/plantonhq/project-planton/internal/heap" // as the server does
 	"github.com/plantonhq/project-planton/pkg/nodepools/client"
 	"github.com/plantonhq/project-planton/pkg/nodepools/store/postgrestest"
 )
@@ -420,7 +419,7 @@ func (s *service) fanOut(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	const updates = 50
+	const updates = 200
 	var began [updates + 1]atomic.Int64
 	var mu sync.Mutex
 	var times []time.Duration

@@ -22,6 +22,9 @@ func TestRFC3339(t *testing.T) {
 		"offset":      {reason: "RFC 3339 with an offset", text: "2026-11-20T10:00:00+02:00", want: "2026-11-20T08:00:00Z"},
 		"empty":       {reason: "a time that is not known"},
 		"zero":        {reason: "how Go prints a time that was never set", text: "0001-01-01 00:00:00 +0000 UTC"},
+		"nameless 0":  {reason: "zero in a zone without a name", text: "0001-01-01 00:00:00 +0000 +0000"},
+		"before":      {reason: "in UTC it is the year -1, which RFC 3339 has no digits for", text: "0000-01-01 0:00:00 +0100", wantErr: true},
+		"after":       {reason: "in UTC it is the year 10000", text: "9999-12-31T23:30:00-01:00", wantErr: true},
 		"nonsense":    {reason: "a form that is not known is an error, not a guess", text: "yesterday", wantErr: true},
 	}
 	for name, tt := range tests {

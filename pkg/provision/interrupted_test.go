@@ -261,8 +261,11 @@ func TestKilledWhileDeletingAndUpdating(t *testing.T) {
 		return err
 	})
 	result, err := w.Up(ctx, stack)
-	if err != nil || result.Changes[OpCreate] != 1 || len(w.things) != 1 {
-		t.Fatalf("up after a deletion: error %v, changes %v, things %v", err, result.Changes, w.things)
+	if err != nil {
+		t.Fatalf("up after a deletion: %s", err)
+	}
+	if result.Changes[OpCreate] != 1 || len(w.things) != 1 {
+		t.Fatalf("up after a deletion: changes %v, things %v", result.Changes, w.things)
 	}
 	if !w.told("the last run was killed: looking") {
 		t.Error("the deletion was settled in silence")
@@ -279,8 +282,11 @@ func TestKilledWhileDeletingAndUpdating(t *testing.T) {
 		return err
 	})
 	result, err = w.Up(ctx, renamed)
-	if err != nil || result.Changed() || len(w.stateOf(t).PendingOperations) != 0 {
-		t.Errorf("up after an update that was carried out: error %v, changes %v", err, result.Changes)
+	if err != nil {
+		t.Fatalf("up after an update that was carried out: %s", err)
+	}
+	if result.Changed() || len(w.stateOf(t).PendingOperations) != 0 {
+		t.Errorf("up after an update that was carried out: changes %v", result.Changes)
 	}
 }
 

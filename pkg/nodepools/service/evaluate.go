@@ -248,22 +248,7 @@ func (s *Service) eachPage(ctx context.Context, query store.Query, function func
 			return err
 		}
 		for few := range slices.Chunk(page.Records, together) {
-			err = s.transact(ctx, actorService, func(c *change) error {
-				for _, listed := range few {
-					record, err := c.tx.Get(listed.Key)
-					if errors.Is(err, store.ErrNotFound) {
-						continue
-					}
-					if err == nil {
-						err = function(c, record)
-					}
-					if err != nil {
-						return err
-					}
-				}
-				return nil
-			})
-			if err != nil {
+			if err := s.each(ctx, few, function); err != nil {
 				return err
 			}
 		}
@@ -272,6 +257,25 @@ func (s *Service) eachPage(ctx context.Context, query store.Query, function func
 		}
 		query.After = page.Records[len(page.Records)-1].Sequence
 	}
+}
+
+// each calls a function, in one transaction, for each of some listed objects that is still there.
+func (s *Service) each(ctx context.Context, listed []store.Record, function func(c *change, record store.Record) error) error {
+	return s.transact(ctx, actorService, func(c *change) error {
+		for _, one := range listed {
+			record, err := c.tx.Get(one.Key)
+			if errors.Is(err, store.ErrNotFound) {
+				continue
+			}
+			if err == nil {
+				err = function(c, record)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // Run calls Tick, prunes the store and delivers webhooks until its context ends. A failure is logged and tried again.
